@@ -146,11 +146,11 @@ def _all_traits(group: str, table: str, default: Traits) -> dict[str, Traits]:
     from importlib.metadata import entry_points
 
     modules = {point.name: point.value.partition(":")[0] for point in entry_points(group=group)}
-    return {name: _traits(modules[name], table, name, default) for name in sorted(modules)}
+    return {name: _plugin_traits(modules[name], table, name, default) for name in sorted(modules)}
 
 
-def _traits(module: str, table: str, name: str, default: Traits) -> Traits:
-    """Those of one plug-in; the default if its package has none, or cannot be imported."""
+def _plugin_traits(module: str, table: str, name: str, default: Traits) -> Traits:
+    """Return a plug-in's traits; the default if its package cannot be imported or has none."""
     package = module.rpartition(".")[0]
     if not package:
         return default

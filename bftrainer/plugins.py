@@ -31,7 +31,7 @@ POLICY_GROUP = "bftrainer.policies"
 
 def installed_names(group: str) -> tuple[str, ...]:
     """The names of all installed policies, launchers or sites, sorted."""
-    return tuple(sorted(_installed(group)))
+    return tuple(sorted(_installed_entries(group)))
 
 
 @lru_cache  # reads the entry points of all packages: 5 ms
@@ -39,7 +39,7 @@ def driver_module(launcher: str, where: str = "") -> str:
     """The module of a launcher's driver, run as ``python -P -m MODULE TRAINER_DIR``. Raises
     ``UnknownNameError``.
     """
-    points = _installed(LAUNCHER_GROUP)
+    points = _installed_entries(LAUNCHER_GROUP)
     if launcher not in points:
         raise UnknownNameError("launcher", launcher, points, where)
     return points[launcher].value
@@ -49,7 +49,7 @@ def load_site(name: str) -> object:
     """The ``bftrainer.cluster.site_plugin.SitePlugin`` of an installed site. Raises ``UserError``
     if it cannot be imported.
     """
-    points = _installed(SITE_GROUP)
+    points = _installed_entries(SITE_GROUP)
     if name not in points:
         raise UnknownNameError("holder", name, points)
     point = points[name]
@@ -72,13 +72,13 @@ def build_policy(name: str, settings: PolicySettings) -> Policy:
     name, settings = _with_parameters(name, settings)
     builder: Callable[[PolicySettings], Policy]
     if ":" in name:
-        builder = _load("policy", name)
+        builder = _load_function("policy", name)
     else:
-        policies = _installed(POLICY_GROUP)
+        policies = _installed_entries(POLICY_GROUP)
         if name not in policies:
             raise UnknownNameError("policy", name, policies)
         builder = policies[name].load()
-    policy = _built(builder, settings)
+    policy = _built_policy(builder, settings)
     if settings.guard_h is not None:
         policy = Guarded(policy, settings.guard_h * 3600)
     return Gathered(policy, settings.gather_s) if settings.gather_s else policy
@@ -110,15 +110,16 @@ def _with_parameters(name: str, settings: PolicySettings) -> tuple[str, PolicySe
     )
 
 
-def _built(builder: Callable[..., Policy], settings: PolicySettings) -> Policy:
+def _built_policy(builder: Callable[..., Policy], settings: PolicySettings) -> Policy:
     """Call a builder with the settings; a class whose arguments all have defaults is built without
     arguments.
     """
     if isinstance(builder, type):
         parameters = signature(builder).parameters.values()
         if all(
-            p.default is not p.empty or p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
-            for p in parameters
+            parameter.default is not parameter.empty
+            or parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+            for parameter in parameters
         ):
             built: Policy = builder()
             return built
@@ -128,13 +129,13 @@ def _built(builder: Callable[..., Policy], settings: PolicySettings) -> Policy:
 def find_objective(name: str) -> Objective:
     """The objective of this name, or a user's ``module:function`` of (trainer, n)."""
     if ":" in name:
-        return from_function(name, _load("objective", name))
+        return from_function(name, _load_function("objective", name))
     if name not in OBJECTIVES:
         raise UnknownNameError("objective", name, OBJECTIVES)
     return OBJECTIVES[name]
 
 
-def _installed(group: str) -> dict[str, EntryPoint]:
+def _installed_entries(group: str) -> dict[str, EntryPoint]:
     return {point.name: point for point in entry_points(group=group)}
 
 
@@ -164,7 +165,7 @@ def error_of_user(error: Exception) -> str:
     return f"{type(error).__name__}: {text:.200}, at {last.filename}:{last.lineno}"
 
 
-def _load(kind: str, name: str) -> Callable[..., Any]:
+def _load_function(kind: str, name: str) -> Callable[..., Any]:
     """The function of ``module:function``."""
     module_name, _, function_name = name.partition(":")
     module = import_for_user(module_name, f"{kind} {name!r}")

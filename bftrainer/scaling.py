@@ -165,6 +165,7 @@ class LearningRate:
             ) from None
 
     def _in_force(self, step: int) -> float:
+        """Return the learning rate at a step: that of the batch, or one on the way up to it."""
         batch, start, since_step = self._memory
         if batch is None:
             return start

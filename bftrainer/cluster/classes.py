@@ -17,12 +17,12 @@ def class_of(
     hardware, such as ``4 a100``.
     """
     for name, node_class in classes.items():
-        if _matches(node, node_class):
+        if _is_in_class(node, node_class):
             return name
     return node.hardware_class(grain)
 
 
-def _matches(node: NodeView, node_class: NodeClassConfig) -> bool:
+def _is_in_class(node: NodeView, node_class: NodeClassConfig) -> bool:
     """Whether a node has the partition, the name and the GPU type that a class asks for."""
     if node_class.partitions and set(node_class.partitions).isdisjoint(node.partitions):
         return False

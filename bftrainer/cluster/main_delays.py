@@ -69,7 +69,7 @@ class _Audit:
         """
         self._log = log
         self._members = _nodes_of_partitions(log)
-        self._courses = _courses(log, self._members)
+        self._courses = _node_counts_by_partition(log, self._members)
         self._started = [job for job in log.jobs if not job.is_holder and job.start_s is not None]
         self._eligible_s = np.array([job.eligible_s for job in self._started], dtype=np.float64)
         self._start_s = np.array([job.start_s for job in self._started], dtype=np.float64)
@@ -86,12 +86,12 @@ class _Audit:
         stretches = [
             stretch
             for partition in job.partition.split(",")
-            for stretch in self._stretches(job, partition, begin_s, end_s)
+            for stretch in self._waits_for_held_nodes(job, partition, begin_s, end_s)
         ]
         if stretches:
             yield max(stretches, key=lambda stretch: stretch.seconds)
 
-    def _stretches(
+    def _waits_for_held_nodes(
         self, job: PastJob, partition: str, begin_s: float, end_s: float
     ) -> Iterator[MainDelay]:
         """Yield the stretches of time in which a job waited for held nodes of one partition."""
@@ -107,11 +107,11 @@ class _Audit:
         candidates = [int(offset) + first for offset in np.flatnonzero(needs_held_nodes)]
         if not candidates:
             return
-        ahead = self._ahead(job, partition, begin_s, end_s)
+        ahead = self._earlier_in_queue(job, partition, begin_s, end_s)
         moments = [
             moment for moment in candidates if self._could_run(job, ahead, partition, moment)
         ]
-        for run in _runs(moments):
+        for run in _consecutive_runs(moments):
             begin_moment = run[0]
             end_moment = run[-1] + 1
             stretch_begin_s = max(float(times_s[begin_moment]), begin_s)
@@ -133,18 +133,18 @@ class _Audit:
         """
         course = self._courses[partition]
         at_s = max(float(course.times_s[moment]), job.eligible_s)
-        waiting = _waiting(ahead, at_s)
+        waiting = _waiting_jobs(ahead, at_s)
         if not waiting:
             return True
         free = int(course.idle[moment] + course.held[moment])
-        plan = _Plan(at_s, free, self._releases(partition, at_s))
+        plan = _Plan(at_s, free, self._expected_releases(partition, at_s))
         for other in waiting[:_PLANNED_JOBS]:
             plan.add(other.size, other.limit_s)
             if not plan.fits_now(job.size, job.limit_s):  # further jobs cannot make it fit
                 return False
         return plan.fits_now(job.size, job.limit_s)
 
-    def _releases(self, partition: str, at_s: float) -> list[tuple[float, int]]:
+    def _expected_releases(self, partition: str, at_s: float) -> list[tuple[float, int]]:
         """Return (time, nodes) of each main job that runs at ``at_s``: when it reaches its time
         limit, and how many nodes of the partition it has.
         """
@@ -161,7 +161,9 @@ class _Audit:
                 releases.append((max(limit_end_s, at_s), node_count))
         return releases
 
-    def _ahead(self, job: PastJob, partition: str, begin_s: float, end_s: float) -> list[PastJob]:
+    def _earlier_in_queue(
+        self, job: PastJob, partition: str, begin_s: float, end_s: float
+    ) -> list[PastJob]:
         """Return the main jobs that waited for nodes of a partition at the same time as this job
         and were before it in the queue, in the order of the queue. Jobs that waited for something
         else as well are left out: they took no nodes from it.
@@ -175,7 +177,7 @@ class _Audit:
             for other in before
             if other.nodes and (other.partition == partition or other.nodes & members)
         ]
-        return sorted(ahead, key=_rank)
+        return sorted(ahead, key=_queue_order)
 
 
 def _nodes_of_partitions(log: JobLog) -> dict[str, frozenset[str]]:
@@ -200,11 +202,13 @@ def _nodes_of_partitions(log: JobLog) -> dict[str, frozenset[str]]:
     return {name: frozenset(members) for name, members in nodes.items()}
 
 
-def _courses(log: JobLog, members: Mapping[str, frozenset[str]]) -> dict[str, _Course]:
+def _node_counts_by_partition(
+    log: JobLog, members: Mapping[str, frozenset[str]]
+) -> dict[str, _Course]:
     """Return the course of each partition: how many of its nodes are idle and held from each moment
     on. The moments are the same for all partitions.
     """
-    changes = _changes(log)
+    changes = _node_changes_by_time(log)
     times_s = sorted(changes)
     partitions_of: dict[str, list[str]] = defaultdict(list)
     for name, nodes in members.items():
@@ -218,12 +222,12 @@ def _courses(log: JobLog, members: Mapping[str, frozenset[str]]) -> dict[str, _C
     for moment, at_s in enumerate(times_s):
         for nodes, step, is_holder in changes[at_s]:
             for node in nodes:
-                old_state = _state(job_counts[node])
+                old_state = _node_state(job_counts[node])
                 job_counts[node][is_holder] += step
-                new_state = _state(job_counts[node])
+                new_state = _node_state(job_counts[node])
                 if old_state != new_state:
                     for name in partitions_of[node]:
-                        _move(counts[name], old_state, new_state)
+                        _recount_node(counts[name], old_state, new_state)
         for name, (idle_count, held_count) in counts.items():
             idle[name][moment] = idle_count
             held[name][moment] = held_count
@@ -234,7 +238,7 @@ def _courses(log: JobLog, members: Mapping[str, frozenset[str]]) -> dict[str, _C
 _IDLE, _HELD, _BUSY = range(3)  # the first two are indices into the counts of a partition
 
 
-def _state(job_counts: list[int]) -> int:
+def _node_state(job_counts: list[int]) -> int:
     """Return the state of a node, from [number of main jobs on it, number of holders]."""
     main_jobs, holders = job_counts
     if main_jobs > 0:
@@ -242,7 +246,7 @@ def _state(job_counts: list[int]) -> int:
     return _HELD if holders > 0 else _IDLE
 
 
-def _move(counts: list[int], old_state: int, new_state: int) -> None:
+def _recount_node(counts: list[int], old_state: int, new_state: int) -> None:
     """Count a node in its new state and no longer in the old one; busy nodes are not counted."""
     if old_state != _BUSY:
         counts[old_state] -= 1
@@ -250,7 +254,7 @@ def _move(counts: list[int], old_state: int, new_state: int) -> None:
         counts[new_state] += 1
 
 
-def _changes(log: JobLog) -> dict[float, list[tuple[frozenset[str], int, bool]]]:
+def _node_changes_by_time(log: JobLog) -> dict[float, list[tuple[frozenset[str], int, bool]]]:
     """Return by time which nodes a job takes (1) or leaves (-1), and whether it is a holder. An
     outage takes its node as a main job does.
     """
@@ -290,20 +294,20 @@ class _Plan:
 
     def fits_now(self, size: int, limit_s: float) -> bool:
         """Whether a job could start now without delaying any that is planned."""
-        return self._fits(0, size, limit_s)
+        return self._is_free_for(0, size, limit_s)
 
     def add(self, size: int, limit_s: float) -> None:
         """Plan a job at the earliest time at which it fits; one that never fits is not planned."""
         for start in range(len(self._times_s)):
-            if self._fits(start, size, limit_s):
+            if self._is_free_for(start, size, limit_s):
                 end_s = self._times_s[start] + limit_s
-                self._split(end_s)
+                self._begin_step_at(end_s)
                 for step in range(start, len(self._times_s)):
                     if self._times_s[step] < end_s:
                         self._free[step] -= size
                 return
 
-    def _fits(self, start: int, size: int, limit_s: float) -> bool:
+    def _is_free_for(self, start: int, size: int, limit_s: float) -> bool:
         """Whether ``size`` nodes are free for ``limit_s`` seconds from the step ``start`` on."""
         end_s = self._times_s[start] + limit_s
         for step in range(start, len(self._times_s)):
@@ -313,7 +317,7 @@ class _Plan:
                 return False
         return True
 
-    def _split(self, at_s: float) -> None:
+    def _begin_step_at(self, at_s: float) -> None:
         """Let a step begin at a time, so that the number of free nodes can change there."""
         step = bisect.bisect_left(self._times_s, at_s)
         is_step = step < len(self._times_s) and self._times_s[step] == at_s
@@ -322,7 +326,7 @@ class _Plan:
             self._free.insert(step, self._free[step - 1])
 
 
-def _waiting(jobs: list[PastJob], at_s: float) -> list[PastJob]:
+def _waiting_jobs(jobs: list[PastJob], at_s: float) -> list[PastJob]:
     """Return the jobs that were waiting at a time. Jobs that never started are left out."""
     return [
         job
@@ -336,11 +340,11 @@ def _end_s(job: PastJob) -> float:
     return math.inf if job.end_s is None else job.end_s
 
 
-def _rank(job: PastJob) -> tuple[float, float, str]:
+def _queue_order(job: PastJob) -> tuple[float, float, str]:
     return job.rank
 
 
-def _runs(numbers: list[int]) -> Iterator[list[int]]:
+def _consecutive_runs(numbers: list[int]) -> Iterator[list[int]]:
     """Yield the runs of consecutive numbers in a sorted list: 1, 2, 5 -> [1, 2], [5]."""
     run: list[int] = []
     for number in numbers:

@@ -75,7 +75,9 @@ def allowed_nodes(
     ``class_of`` gives the class of a node by its name, if the configuration has one for it.
     """
     return sorted(
-        n.name for n in observation.nodes if ours.may_have(n) and _is_usable(n, config, class_of)
+        node.name
+        for node in observation.nodes
+        if ours.may_have(node) and _is_usable(node, config, class_of)
     )
 
 
@@ -145,9 +147,9 @@ def idle_gpu_nodes(
     """
     idle = (Availability.FREE, Availability.PLANNED, *_ASLEEP)
     return tuple(
-        (n.name, ours.main_partitions(n))
-        for n in observation.nodes
-        if n.gpu_count and n.availability in idle
+        (node.name, ours.main_partitions(node))
+        for node in observation.nodes
+        if node.gpu_count and node.availability in idle
     )
 
 

@@ -36,7 +36,7 @@ def expand(text: str, max_names: int = MOST_NODES) -> list[str]:
     more than ``max_names`` names.
     """
     names: list[str] = []
-    for part in _parts(text):
+    for part in _split_outside_brackets(text):
         names.extend(_expand_part(part, max_names - len(names), max_names))
     return names
 
@@ -60,8 +60,8 @@ def host_patterns(patterns: tuple[str, ...]) -> HostPatterns:
     """
     names: list[str] = []
     for pattern in patterns:
-        names += _checked(pattern, MOST_NODES - len(names))
-    return _compiled(names)
+        names += _expanded_pattern(pattern, MOST_NODES - len(names))
+    return _as_patterns(names)
 
 
 def matches(node: str, patterns: tuple[str, ...]) -> bool:
@@ -69,7 +69,7 @@ def matches(node: str, patterns: tuple[str, ...]) -> bool:
     return node in host_patterns(patterns)
 
 
-def _checked(pattern: str, max_names: int) -> list[str]:
+def _expanded_pattern(pattern: str, max_names: int) -> list[str]:
     """Return the names of one pattern, at most ``max_names``. Raises :class:`InvalidValueError` for
     other characters than node names have, and for too many names with a wildcard.
     """
@@ -84,7 +84,7 @@ def _checked(pattern: str, max_names: int) -> list[str]:
     return names
 
 
-def _compiled(names: Iterable[str]) -> HostPatterns:
+def _as_patterns(names: Iterable[str]) -> HostPatterns:
     """Return the names as patterns: one expression matches all names with a wildcard."""
     all_names = frozenset(names)
     wild_names = sorted(filter(_is_wild, all_names))
@@ -97,7 +97,7 @@ def _is_wild(name: str) -> bool:
     return "*" in name or "?" in name
 
 
-def _parts(text: str) -> list[str]:
+def _split_outside_brackets(text: str) -> list[str]:
     """Split a host list at the commas outside of brackets: ``n[1,2],m`` -> ``n[1,2]``, ``m``.
     Raises :class:`InvalidValueError` for brackets that do not match, and for a part that cannot be
     a name.
@@ -150,7 +150,7 @@ def _expand_part(part: str, room: int, max_names: int) -> list[str]:
         inside, _, rest = after_bracket.partition("]")
         endings: list[str] = []
         for piece in inside.split(","):
-            endings += _numbers(piece, part, room - len(endings), max_names)
+            endings += _bracket_numbers(piece, part, room - len(endings), max_names)
         if len(names) * len(endings) > room:
             raise InvalidValueError(
                 f"{part[:60]!r} expands to more than {max_names:,} nodes in one list"
@@ -163,7 +163,7 @@ def _expand_part(part: str, room: int, max_names: int) -> list[str]:
     return names
 
 
-def _numbers(piece: str, whole: str, room: int, max_names: int) -> list[str]:
+def _bracket_numbers(piece: str, whole: str, room: int, max_names: int) -> list[str]:
     """Return the numbers of one piece between brackets, as wide as the first: ``08-10`` -> 08, 09,
     10.
 

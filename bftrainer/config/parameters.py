@@ -62,7 +62,7 @@ def filled(text: str, values: Mapping[str, str], where: str, used: set[str] | No
             return piece[0]
         name = piece[1:-1]
         if len(piece) == 1 or name not in values:
-            raise InputFileError(where, _unknown(piece, name, values))
+            raise InputFileError(where, _unknown_placeholder(piece, name, values))
         if used is not None:
             used.add(name)
         return values[name]
@@ -70,7 +70,7 @@ def filled(text: str, values: Mapping[str, str], where: str, used: set[str] | No
     return _PIECE.sub(replacement, text)
 
 
-def _unknown(piece: str, name: str, values: Mapping[str, str]) -> str:
+def _unknown_placeholder(piece: str, name: str, values: Mapping[str, str]) -> str:
     """Return the error for ``piece``, a single brace or the placeholder of an unknown ``name``."""
     if len(piece) == 1:
         return (

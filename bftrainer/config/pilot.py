@@ -159,6 +159,7 @@ class NodesConfig(ConfigTable):
     @field_validator("quiet_hours")
     @classmethod
     def _quiet(cls, spans: tuple[str, ...]) -> tuple[str, ...]:
+        """Reject a time span of another form."""
         for span in spans:
             if not _QUIET.fullmatch(span):
                 raise InvalidValueError(
@@ -465,17 +466,19 @@ def commented_default(
     }
     lines = ["# The pilot's configuration. A line that is commented out shows the default."]
     for remark in remarks:
-        lines += [f"# {line}" for line in _wrapped(_on_one_line(remark))]
+        lines += [f"# {line}" for line in _comment_lines(_on_one_line(remark))]
     for table, model in {**general_tables, **site}.items():
         lines += ["", f"[{table}]  # {_first_paragraph(model.__doc__)}"]
         # A site's own keys come first.
         for key in dict.fromkeys((*model.__annotations__, *model.model_fields)):
             field_info = model.model_fields[key]
             if field_info.description:
-                lines += [f"# {line}" for line in _wrapped(field_info.description)]
+                lines += [f"# {line}" for line in _comment_lines(field_info.description)]
             name = f"{table}_{key}"
             if name in reasons:
-                lines += [f"# {line}" for line in _wrapped(f"Set: {_on_one_line(reasons[name])}.")]
+                lines += [
+                    f"# {line}" for line in _comment_lines(f"Set: {_on_one_line(reasons[name])}.")
+                ]
             default = field_info.get_default(call_default_factory=True)
             value = chosen.get(name, None if field_info.is_required() else default)
             shown = "..." if value is None else _as_toml(value)
@@ -493,7 +496,7 @@ def _first_paragraph(text: str | None) -> str:
     return " ".join((text or "").strip().partition("\n\n")[0].split())
 
 
-def _wrapped(description: str) -> list[str]:
+def _comment_lines(description: str) -> list[str]:
     """Return the lines of a comment that describes a key: each of them needs its own ``#``."""
     return textwrap.wrap(" ".join(description.split()), _COMMENT_COLUMNS)
 

@@ -125,7 +125,7 @@ def problem_of(document: Mapping[str, Any], source: str) -> Problem:
         if row.id in ids:
             raise InputFileError(f"{where}.id", f"another trainer has the id {row.id!r:.100}")
         ids.add(row.id)
-        demands.append(_demand(row, objective, where))
+        demands.append(_trainer_demand(row, objective, where))
     largest = max((min(demand.max_nodes, table.pool) for demand in demands), default=0)
     if len(demands) * largest > _MOST_SIZES:
         raise InputFileError(
@@ -142,7 +142,7 @@ def problem_of(document: Mapping[str, Any], source: str) -> Problem:
         raise InputFileError(source, str(error)) from error
 
 
-def _demand(row: TrainerTable, objective: Objective, where: str) -> TrainerDemand:
+def _trainer_demand(row: TrainerTable, objective: Objective, where: str) -> TrainerDemand:
     """Return a trainer of the file as a solver sees it. Raises :class:`InputFileError` at
     ``where``.
     """
@@ -157,7 +157,7 @@ def _demand(row: TrainerTable, objective: Objective, where: str) -> TrainerDeman
     try:
         return TrainerDemand(
             id=row.id,
-            value=_value(row, objective),
+            value=_value_curve(row, objective),
             min_nodes=row.min_nodes,
             max_nodes=row.max_nodes,
             scale_up_s=row.scale_up_s,
@@ -172,7 +172,7 @@ def _demand(row: TrainerTable, objective: Objective, where: str) -> TrainerDeman
         raise InputFileError(where, str(error)) from error
 
 
-def _value(row: TrainerTable, objective: Objective) -> Curve:
+def _value_curve(row: TrainerTable, objective: Objective) -> Curve:
     """Return the value O_j of a trainer: as it stands in the file, or that of its curve under the
     objective.
     """
@@ -194,11 +194,11 @@ def _value(row: TrainerTable, objective: Objective) -> Curve:
 
 def document_of(problem: Problem) -> dict[str, object]:
     """Return the problem as a JSON object, which :func:`problem_of` reads again, bit for bit."""
-    rows = [_row(problem, j) for j in range(len(problem.demands))]
+    rows = [_trainer_row(problem, j) for j in range(len(problem.demands))]
     return {"pool": problem.pool_size, "forward_s": problem.forward_s, "trainers": rows}
 
 
-def _row(problem: Problem, j: int) -> dict[str, object]:
+def _trainer_row(problem: Problem, j: int) -> dict[str, object]:
     """Return trainer ``j`` of a problem as a JSON object, without optional keys that have their
     default.
     """

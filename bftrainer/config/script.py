@@ -51,18 +51,18 @@ def text_of(script: Path) -> str | None:
         return None
 
 
-def clue(text: str) -> Clue | None:
+def launcher_clue(text: str) -> Clue | None:
     """Return the launcher that a script asks for, with the word that says so; None for a script
     that trains alone, or forms its group in a module of its own.
     """
-    for launcher, pattern in _patterns():
+    for launcher, pattern in _launcher_patterns():
         if match := pattern.search(text):
             return Clue(launcher, next(filter(None, match.groups())))
     return None
 
 
 @lru_cache(maxsize=1)
-def _patterns() -> tuple[tuple[str, re.Pattern[str]], ...]:
+def _launcher_patterns() -> tuple[tuple[str, re.Pattern[str]], ...]:
     """Return (launcher, pattern of its clue), in the order in which clues are looked for."""
     clues = [(traits.clue, name) for name, traits in all_launchers().items() if traits.clue]
     clues.sort(key=lambda entry: (entry[0].rank, entry[1]))
@@ -99,11 +99,11 @@ def saves(text: str) -> bool:
     return bool(_SAVES.search(text))
 
 
-def doubt(script_clue: Clue | None, launcher: str, max_workers: int) -> str:
-    """Return why a launcher does not seem to fit a script, by the script's :func:`clue`; empty if
-    it does.
+def launcher_doubt(script_clue: Clue | None, launcher: str, max_workers: int) -> str:
+    """Return why a launcher does not seem to fit a script; empty if it does.
 
-    ``max_workers`` is the largest number of workers of the trainer.
+    ``script_clue`` is the script's :func:`launcher_clue`, and ``max_workers`` the largest
+    number of workers of the trainer.
     """
     fitting = launcher_traits(launcher).starts_scripts_for
     if not fitting:  # the launcher starts any script

@@ -210,6 +210,7 @@ class TrainerSpec(ConfigTable):
     @field_validator("env", mode="before")
     @classmethod
     def _strings(cls, env: object) -> object:
+        """Reject numbers and booleans as values of environment variables."""
         for key, value in env.items() if isinstance(env, dict) else ():
             if isinstance(value, bool | int | float):
                 text = str(value).lower() if isinstance(value, bool) else value
@@ -221,6 +222,7 @@ class TrainerSpec(ConfigTable):
     @field_validator("name")
     @classmethod
     def _name(cls, name: str) -> str:
+        """Reject names that cannot be the name of a directory."""
         if not NAME.fullmatch(name):
             raise InvalidValueError(
                 "expected up to 64 letters, digits, dots, dashes and underscores, starting "
@@ -258,6 +260,7 @@ class TrainerSpec(ConfigTable):
     @field_validator("env")
     @classmethod
     def _env(cls, variables: dict[str, str]) -> dict[str, str]:
+        """Reject names that no environment variable can have."""
         for name in variables:
             if not name or "=" in name:
                 raise InvalidValueError(
@@ -268,6 +271,7 @@ class TrainerSpec(ConfigTable):
     @field_validator("stop_signal")
     @classmethod
     def _signal(cls, name: str | None) -> str | None:
+        """Reject names of signals that do not exist, or that no program can handle."""
         valid = [s.name for s in signal.Signals if s.name not in ("SIGKILL", "SIGSTOP")]
         if name is not None and name not in valid:
             raise InvalidValueError(
@@ -395,7 +399,7 @@ def settle(spec: TrainerSpec, where: str, cwd: Path, environment: Mapping[str, s
         ) from error
     if not is_folder:
         raise InputFileError(f"{where}: cwd", f"{home} is not a directory")
-    env = _inherited(environment, spec.inherit) | spec.env
+    env = _inherited_variables(environment, spec.inherit) | spec.env
     # `setup` may provide the command (module load): then only the worker can tell.
     if not (spec.setup or spec.image) and find_command(spec.command[0], home, env) is None:
         raise InputFileError(
@@ -403,11 +407,11 @@ def settle(spec: TrainerSpec, where: str, cwd: Path, environment: Mapping[str, s
         )
     image = None
     if spec.image is not None:
-        image = _image(spec.image, home, f"{where}: image", staged=bool(spec.stage_in))
+        image = _container_image(spec.image, home, f"{where}: image", staged=bool(spec.stage_in))
     return spec.model_copy(update={"cwd": home, "env": env, "inherit": (), "image": image})
 
 
-def _inherited(environment: Mapping[str, str], patterns: Sequence[str]) -> dict[str, str]:
+def _inherited_variables(environment: Mapping[str, str], patterns: Sequence[str]) -> dict[str, str]:
     """Select the variables whose name matches one of the patterns."""
 
     def is_inherited(name: str) -> bool:
@@ -416,7 +420,7 @@ def _inherited(environment: Mapping[str, str], patterns: Sequence[str]) -> dict[
     return {name: value for name, value in environment.items() if is_inherited(name)}
 
 
-def _image(name: str, home: Path, where: str, *, staged: bool) -> str:
+def _container_image(name: str, home: Path, where: str, *, staged: bool) -> str:
     """Check a container image and return its absolute path. It must be a file, which ``stage_in``
     may bring (``staged``): an image of a registry would be fetched at every start of a worker.
     """

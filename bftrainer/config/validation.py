@@ -129,14 +129,14 @@ def parse_toml(text: str, where: str) -> dict[str, Any]:
     try:
         table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise InputFileError(where, f"is not TOML: {_shortened(str(error))}") from error
+        raise InputFileError(where, f"is not TOML: {_without_middle(str(error))}") from error
     except (
         ValueError,
         OverflowError,
         RecursionError,
     ) as error:
         # tomllib passes on what int() and datetime() raise.
-        raise InputFileError(where, f"is not TOML: {_shortened(str(error))}") from error
+        raise InputFileError(where, f"is not TOML: {_without_middle(str(error))}") from error
     _check_numbers(table, where)
     return table
 
@@ -194,7 +194,7 @@ def _check_numbers(table: dict[str, Any], where: str) -> None:
             raise InputFileError(f"{where}: {key}", "is not a 64-bit integer")
 
 
-def _shortened(text: str) -> str:
+def _without_middle(text: str) -> str:
     """Return the text, without its middle if it is long: messages quote what was found, whatever it
     is.
     """
@@ -229,7 +229,7 @@ def _input_error(error: ValidationError, model: type[BaseModel], where: str) -> 
     # A misspelt key is also a missing one; the misspelling says more.
     problems = sorted(error.errors(), key=lambda e: e["type"] != "extra_forbidden")
     first = problems[0]
-    keys = [_shortened(str(part)) for part in first["loc"]]
+    keys = [_without_middle(str(part)) for part in first["loc"]]
     location = f"{where}: {'.'.join(keys)}" if keys else where
     cause = first.get("ctx", {}).get("error")
     if first["type"] == "extra_forbidden":

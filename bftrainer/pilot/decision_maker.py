@@ -81,7 +81,7 @@ class DecisionMaker:
         self._settings = settings_of(config)
         self._allocator = RecordingAllocator(_allocator_of(config))
         self._chosen = policy_of(self._settings, self._allocator)
-        self.policy = TimedPolicy(_keeping(self._chosen), time.perf_counter)
+        self.policy = TimedPolicy(_without_failures(self._chosen), time.perf_counter)
         self._kept = ""
         # Trainers about which it was noted that decisions do not look far enough ahead.
         self._limited: set[str] = set()
@@ -91,14 +91,14 @@ class DecisionMaker:
         """Build what a new configuration asks for, for these trainers. Raises ``UserError``, and
         changes nothing.
         """
-        return _prepared(config, trainers, self._allocator)
+        return _prepared_policy(config, trainers, self._allocator)
 
     def use(self, prepared: Prepared) -> None:
         """Decide by a prepared policy, with its settings, from now on."""
         self._recorder.settings(prepared.settings)
         self._settings, self._chosen = prepared.settings, prepared.policy
         self._allocator.allocator = prepared.allocator
-        self.policy.policy = _keeping(prepared.policy)
+        self.policy.policy = _without_failures(prepared.policy)
 
     @property
     def max_parallel(self) -> int | None:
@@ -153,10 +153,10 @@ def check_decisions(config: PilotConfig, trainers: Iterable[Trainer]) -> None:
     """Raise ``UserError`` unless a pilot could decide by this configuration for all these trainers.
     It is called before the pilot takes over the state directory.
     """
-    _prepared(config, trainers, RecordingAllocator(build_allocator("exact", 1.0)))
+    _prepared_policy(config, trainers, RecordingAllocator(build_allocator("exact", 1.0)))
 
 
-def _prepared(
+def _prepared_policy(
     config: PilotConfig, trainers: Iterable[Trainer], recorder: RecordingAllocator
 ) -> Prepared:
     """Build the allocator and the policy of a configuration, and check that they work for these
@@ -175,5 +175,5 @@ def _allocator_of(config: PilotConfig) -> Allocator:
     return build_allocator(d.solver, d.solve_s, restricted_license=d.restricted_license)
 
 
-def _keeping(policy: Policy) -> Policy:
+def _without_failures(policy: Policy) -> Policy:
     return Keeping(policy, codec.dumps)

@@ -88,7 +88,7 @@ class Explanation:
     @property
     def free(self) -> int:
         """Nodes that the decision left unallocated."""
-        return self.pool - sum(s.after for s in self.shares)
+        return self.pool - sum(share.after for share in self.shares)
 
 
 @dataclass(slots=True)
@@ -124,14 +124,14 @@ def explain(
         raise UserError("no decision had been made by then; see `bftrainer events`")
     try:
         # The policy has been built, so the names in the row are allowed.
-        explained = _explained(trainer, *latest)
+        explained = _decision_explanation(trainer, *latest)
     except CORE_ERRORS as error:
         if isinstance(error, BFTrainerError):
             raise
         raise damage_error(latest[0], error) from error
-    if explained.pool == 0 and (obstacle := _obstacle(store, at_s)):
+    if explained.pool == 0 and (obstacle := _latest_obstacle(store, at_s)):
         explained = replace(explained, why=f"{explained.why}; {obstacle}")
-    if way := _way(store, at_s):
+    if way := _main_jobs_text(store, at_s):
         explained = replace(explained, why=f"{explained.why}; {way}")
     shares = (
         note
@@ -147,7 +147,7 @@ def explain(
     return replace(explained, why=f"{explained.why}; {latest_share} (nodes.share)")
 
 
-def _obstacle(store: Store, at_s: float) -> str:
+def _latest_obstacle(store: Store, at_s: float) -> str:
     """Return the latest obstacle to holding a node, in the scheduler's or the holder's own words;
     empty if there is none, or if nodes may be held again since.
     """
@@ -161,18 +161,19 @@ def _obstacle(store: Store, at_s: float) -> str:
     return "" if note is None or note.kind == ALLOWED else f"{kinds[note.kind]}: {note.line}"
 
 
-def _way(store: Store, at_s: float) -> str:
+def _main_jobs_text(store: Store, at_s: float) -> str:
     """Return who frees nodes for main jobs, if that is the pilot; empty otherwise."""
     return way_of(Registry(store).last_note(WAY_KINDS, at_s)).partition(" (")[0]
 
 
-def _explained(trainer: str, entry: JournalEntry, state: State) -> Explanation:
+def _decision_explanation(trainer: str, entry: JournalEntry, state: State) -> Explanation:
     """Explain what one decision meant for a trainer. Raises ``UserError`` if it had no part in
     it.
     """
     counts = entry.plan.decision.counts
     shares = tuple(
-        NodeShare(a.trainer.id, len(a.nodes), n) for a, n in zip(state.active, counts, strict=True)
+        NodeShare(admitted.trainer.id, len(admitted.nodes), n)
+        for admitted, n in zip(state.active, counts, strict=True)
     )
     share = next((s for s in shares if s.id == trainer), None)
     explanation = Explanation(
@@ -184,25 +185,27 @@ def _explained(trainer: str, entry: JournalEntry, state: State) -> Explanation:
         shares,
     )
     if share is None:
-        return _queued(explanation, state)
+        return _queue_explanation(explanation, state)
     if why := _why_kept(entry, state, share):
         return replace(explanation, why=why)
     j = shares.index(share)
     policy_view = state.active[j].trainer
     if policy_view.fill:
         return replace(explanation, why=_why_filling(entry, state), policy_view=policy_view)
-    stake = _stake(entry, state, trainer)
+    stake = _stake_of(entry, state, trainer)
     why = _by_class_or_end(entry, state, j)
     if not why and stake is None and not share.after:
-        why = _behind(state, j)
+        why = _waits_behind_text(state, j)
     if not why:
-        why = _why(share, stake, shares, _of_class(state, share), policy_view.max_nodes, entry)
+        why = _limit_sentence(
+            share, stake, shares, _of_class(state, share), policy_view.max_nodes, entry
+        )
     if not share.after:
         why += _of_unknown_length(state, j, entry.settings.forward_s)
     return replace(explanation, stake=stake, why=why, policy_view=policy_view)
 
 
-def _queued(explanation: Explanation, state: State) -> Explanation:
+def _queue_explanation(explanation: Explanation, state: State) -> Explanation:
     """Return the explanation for a trainer that is not admitted. Raises ``UserError`` if it is not
     in the queue either.
     """
@@ -243,7 +246,9 @@ def _why_filling(entry: JournalEntry, state: State) -> str:
     uses.
     """
     pool, counts = len(state.pool), entry.plan.decision.counts
-    trained = sum(n for a, n in zip(state.active, counts, strict=True) if not a.trainer.fill)
+    trained = sum(
+        n for admitted, n in zip(state.active, counts, strict=True) if not admitted.trainer.fill
+    )
     return (
         f"it takes what no training gains from: of {counted(pool, 'node')}, trainings have "
         f"{trained}, and pools that fill share the other {pool - trained}, up to max_nodes (fill)"
@@ -263,9 +268,9 @@ def _gathers_until_s(memory: object) -> float | None:
 def _of_class(state: State, share: NodeShare) -> int:
     """Return how many nodes of the pool are of the class that a trainer runs on."""
     return next(
-        len(p.pool)
-        for p in parts(state)
-        for j in p.members
+        len(part.pool)
+        for part in parts(state)
+        for j in part.members
         if state.active[j].trainer.id == share.id
     )
 
@@ -289,12 +294,12 @@ def _by_class_or_end(entry: JournalEntry, state: State, j: int) -> str:
     )
 
 
-def _behind(state: State, j: int) -> str:
+def _waits_behind_text(state: State, j: int) -> str:
     """Return why a trainer has no nodes, if it waits behind others that would finish sooner; empty
     otherwise. ``j`` is its place among the active trainers.
     """
     key = key_s(state.active[j])
-    before = sum(key_s(a) < key for a in state.active if not a.trainer.fill)
+    before = sum(key_s(admitted) < key for admitted in state.active if not admitted.trainer.fill)
     if not state.pool or state.max_parallel is not None or not before:
         return ""
     return f"it waits: with these nodes, {counted(before, 'trainer')} before it would finish sooner"
@@ -324,7 +329,7 @@ def _of_unknown_length(state: State, j: int, forward_s: float) -> str:
     return note
 
 
-def _stake(entry: JournalEntry, state: State, trainer: str) -> Stake | None:
+def _stake_of(entry: JournalEntry, state: State, trainer: str) -> Stake | None:
     """Repeat a decision with the recorded answers of the solvers, and return the :class:`Stake` of
     a trainer in it; None if the policy solved no problem with this trainer.
     """
@@ -347,18 +352,18 @@ def stake(problem: Problem, counts: Sequence[int], j: int, unit: str) -> Stake:
         gain=gain(demand, n, problem.forward_s),
         rate=demand.value.at(n),
         cost=rescale_cost(demand, n),
-        alone=None if above is None else _alone(demand, n, above, problem.forward_s),
+        alone=None if above is None else _value_alone(demand, n, above, problem.forward_s),
         more=None if above is None else what_if(problem, counts, j, above),
         less=None if below is None else what_if(problem, counts, j, below),
         larger=above,
     )
 
 
-def _alone(demand: TrainerDemand, n: int, above: int, forward_s: float) -> float:
+def _value_alone(demand: TrainerDemand, n: int, above: int, forward_s: float) -> float:
     return gain(demand, above, forward_s) - gain(demand, n, forward_s)
 
 
-def _why(
+def _limit_sentence(
     share: NodeShare,
     stake: Stake | None,
     shares: Sequence[NodeShare],
@@ -408,7 +413,7 @@ def _why(
     givers = [s for s in stake.more.others if s.after < s.before]
     if not givers:
         return f"{amount}, but all trainers together would gain nothing"
-    names = ", ".join(f"{s.id} ({s.before} -> {s.after})" for s in givers[:3])
+    names = ", ".join(f"{giver.id} ({giver.before} -> {giver.after})" for giver in givers[:3])
     more = f" and {len(givers) - 3} more" if len(givers) > 3 else ""
     lost = sum(s.gain for s in stake.more.others)
     return (

@@ -26,7 +26,7 @@ from bftrainer.decide.domain.events import (
 )
 from bftrainer.decide.domain.model import Trainer
 from bftrainer.decide.domain.state import Nodes, Rescale, State
-from bftrainer.decide.estimation.update import lessons
+from bftrainer.decide.estimation.update import measurement_texts
 from bftrainer.errors import BFTrainerError
 from bftrainer.fragment_names import node_of
 from bftrainer.pilot.decision_maker import DecisionMaker
@@ -74,8 +74,8 @@ class SentToCore:
     """
 
     def __init__(self, last_state: State) -> None:
-        trainers = (*(a.trainer for a in last_state.active), *last_state.queue)
-        self._trainers = {t.id: t.learning is not None for t in trainers}
+        trainers = (*(admitted.trainer for admitted in last_state.active), *last_state.queue)
+        self._trainers = {trainer.id: trainer.learning is not None for trainer in trainers}
         self._pool = last_state.pool
         self._max_parallel = last_state.max_parallel
         self._pool_change = Memoized(_pool_change)
@@ -154,7 +154,7 @@ class LiveWorld:
         self._drains_since: ElapsedS | None = None
         self._sent_all_joined = True
         self._has_cleared = False
-        self._lessons = lessons(last_state)
+        self._lessons = measurement_texts(last_state)
         self._kills: dict[str, tuple[PilotS, KilledWorker]] = {}
         for active in last_state.active:
             self._trainers.adopt_orders(
@@ -165,20 +165,22 @@ class LiveWorld:
         """Wait until something has happened, and return it as one event for the core. None once the
         pilot was told to end and everything is released.
         """
-        self._trainers.mark_admitted((a.trainer.id for a in state.active), self._clock.now_s())
-        self._lessons = lessons(state)
+        self._trainers.mark_admitted(
+            (admitted.trainer.id for admitted in state.active), self._clock.now_s()
+        )
+        self._lessons = measurement_texts(state)
         for name in state.blamed:
             self._trainers.quarantine(name, state.kept)
         timer = self._timer
         timer.passed(TickStage.DECISION)  # on the event before; with that its tick is over
         timer.ends()
         while True:
-            self._tick()
+            self._run_round()
             if self._drains_since is not None:
                 if self._is_drained():
                     return None
             elif self._nodes.settled:
-                event = self._difference(state.wake_at_s)
+                event = self._unsent_changes(state.wake_at_s)
                 timer.passed(TickStage.EVENTS)
                 if event is not None:
                     return event
@@ -198,14 +200,14 @@ class LiveWorld:
             self._trainers.assign(step.trainer_id, step.after, now_s)
         self._trainers.step(now_s)
 
-    def _tick(self) -> None:
+    def _run_round(self) -> None:
         """Run one round of the loop: look at all that is due, and take the next steps. Stages are
         timed.
         """
         timer = self._timer
         self._control.tick()
         elapsed, now_s = self._clock.elapsed_s(), self._clock.now_s()
-        self._beat(elapsed, now_s)
+        self._write_heartbeat(elapsed, now_s)
         if self._control.must_end and self._drains_since is None:
             self._drains_since = elapsed
             self._recorder.note(
@@ -219,7 +221,7 @@ class LiveWorld:
         self._note_lost(self._trainers.look(now_s), now_s)
         timer.passed(TickStage.DRIVERS)
         # Before anything that may take long: released nodes do not wait for it.
-        self._release(now_s)
+        self._release_unused(now_s)
         timer.passed(TickStage.RELEASES)
         if self._drains_since is None:
             self._read_spool(now_s)
@@ -235,7 +237,7 @@ class LiveWorld:
             core = self._lessons.union(islice(self._trainers.for_core(now_s), max_parallel))
             demand = self._trainers.demand(now_s, max_parallel)
             self._nodes.take_and_give(core, demand, self._trainers.used(now_s))
-        self._trainers.hurry(self._nodes.hurried)
+        self._trainers.note_urgent(self._nodes.urgent)
         timer.passed(TickStage.NODES)
         if self._nodes.settled:
             self._trainers.step(now_s, self._pool)
@@ -243,10 +245,10 @@ class LiveWorld:
             # No trainer is started any more, so the pool does not matter.
             self._trainers.step(now_s)
         timer.passed(TickStage.STEPS)
-        self._release(now_s)
+        self._release_unused(now_s)
         timer.passed(TickStage.RELEASES)
 
-    def _release(self, now_s: PilotS) -> None:
+    def _release_unused(self, now_s: PilotS) -> None:
         """End the holders that trainers have left; a pilot that drains requests no node again."""
         self._nodes.release(self._trainers.held(now_s), renews=self._drains_since is None)
 
@@ -287,7 +289,7 @@ class LiveWorld:
             return pool
         return Nodes(name for name in pool if slot_of(name).fragment not in self._kills)
 
-    def _beat(self, elapsed: ElapsedS, now_s: PilotS) -> None:
+    def _write_heartbeat(self, elapsed: ElapsedS, now_s: PilotS) -> None:
         """Count usage, write the heartbeat, renew the holders' leases. They live only while the
         journal can be written.
         """
@@ -298,7 +300,7 @@ class LiveWorld:
             self._heartbeat.mark_written()
         self._heartbeat.renew_if_due()
 
-    def _difference(self, wake_at_s: float | None) -> Event | None:
+    def _unsent_changes(self, wake_at_s: float | None) -> Event | None:
         """Return the changes that were not sent to the core yet, as one event; None if there are
         none.
         """
@@ -313,7 +315,7 @@ class LiveWorld:
         changes += [TrainerFinished(name) for name in finished]
         admitted = 2 * len(pool) if max_parallel is None else max_parallel
         room = max(admitted + QUEUE_AHEAD - len(sent) + len(finished), 0)
-        submitted = self._submitted(records, room)
+        submitted = self._new_trainers(records, room)
         changes += [TrainerSubmitted(trainer) for trainer in submitted]
         all_joined = self._nodes.all_joined
         # A wait for other nodes (policies/gather.py) ends as soon as none is about to join.
@@ -335,7 +337,7 @@ class LiveWorld:
             now_s, tuple(changes), samples, losses, self._nodes.window_ends, measured, all_joined
         )
 
-    def _submitted(self, records: Mapping[str, TrainerRecord], limit: int) -> list[Trainer]:
+    def _new_trainers(self, records: Mapping[str, TrainerRecord], limit: int) -> list[Trainer]:
         """Return the first ``limit`` trainers that were not sent to the core yet."""
         new = (record for name, record in records.items() if name not in self._sent)
         return [for_core(record, self._config.now.learning) for record in islice(new, limit)]
@@ -358,14 +360,16 @@ class LiveWorld:
             elif received.request.kind is RequestKind.SUBMIT:
                 submissions.append((received.name, received.request))
             else:
-                self._submit(submissions, now_s)
+                self._register_submissions(submissions, now_s)
                 submissions = []
                 self._carry_out(received.name, received.request)
             if self._clock.elapsed_s() - began_s >= REQUESTS_S:
                 break
-        self._submit(submissions, now_s)
+        self._register_submissions(submissions, now_s)
 
-    def _submit(self, submissions: Sequence[tuple[str, Request]], now_s: PilotS) -> None:
+    def _register_submissions(
+        self, submissions: Sequence[tuple[str, Request]], now_s: PilotS
+    ) -> None:
         """Register submissions in one commit, note those that are rejected, and remove their
         files.
         """

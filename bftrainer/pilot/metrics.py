@@ -114,17 +114,22 @@ class Metrics:
             "polls_failed", "Failed polls of the scheduler, the first of each outage."
         )
         self._refusals = counter("holders_refused", "Holders that the scheduler refused.")
-        self._load(registry)
+        self._load_start_values(registry)
 
-    def _load(self, registry: Registry) -> None:
+    def _load_start_values(self, registry: Registry) -> None:
         """Take the start values from the registry: the status of each trainer, and the open
         fragments with the times of their events.
         """
-        self._status_of: dict[str, TrainerStatus] = {t.name: t.status for t in registry.trainers()}
+        self._status_of: dict[str, TrainerStatus] = {
+            trainer.name: trainer.status for trainer in registry.trainers()
+        }
         self._fragment_times: dict[str, dict[FragmentEvent, float]] = {}
-        for f in registry.fragments(open_only=True):
-            times = {FragmentEvent.TAKEN: f.taken_s, FragmentEvent.ASKED_BACK: f.asked_back_s}
-            self._fragment_times[f.name] = {
+        for fragment in registry.fragments(open_only=True):
+            times = {
+                FragmentEvent.TAKEN: fragment.taken_s,
+                FragmentEvent.ASKED_BACK: fragment.asked_back_s,
+            }
+            self._fragment_times[fragment.name] = {
                 event: at_s for event, at_s in times.items() if at_s is not None
             }
         self._held_count = sum(

@@ -80,11 +80,13 @@ class Notices:
         self._running: list[_RunningCommand] = []
         self._notes: list[tuple[str, str]] = []
         self._without_nodes_since: dict[str, ElapsedS] = {}
-        if self._config.on_event or any(record.spec.notify for record in registry.trainers()):
+        if self._notices_config.on_event or any(
+            record.spec.notify for record in registry.trainers()
+        ):
             self._catch_up(clock.now_s())
 
     @property
-    def _config(self) -> NoticesConfig:
+    def _notices_config(self) -> NoticesConfig:
         return self._cell.now.notices
 
     def hear(self, fact: PilotFact) -> None:
@@ -98,25 +100,27 @@ class Notices:
         else:
             self._without_nodes_since.pop(fact.name, None)
         if status in _EVENT_OF:
-            self._queue(self._registry.trainer(fact.name), _EVENT_OF[status], fact.at_s)
+            self._queue_notice(self._registry.trainer(fact.name), _EVENT_OF[status], fact.at_s)
 
     def look(self) -> list[tuple[str, str]]:
         """Start commands that are due, note those that have ended, kill those that take too long.
         Returns what is to be noted.
         """
-        self._update(self._clock.elapsed_s())
+        self._queue_and_start(self._clock.elapsed_s())
         return self._take_notes()
 
-    def _update(self, elapsed_s: ElapsedS) -> None:
+    def _queue_and_start(self, elapsed_s: ElapsedS) -> None:
         """Queue notices about trainers without nodes, end commands that are over or take too long,
         and start commands that are due.
         """
-        if self._config.starved_after_s:
+        if self._notices_config.starved_after_s:
             for name, since_s in list(self._without_nodes_since.items()):
-                if (without_s := elapsed_s - since_s) >= self._config.starved_after_s:
+                if (without_s := elapsed_s - since_s) >= self._notices_config.starved_after_s:
                     self._without_nodes_since[name] = elapsed_s  # the next notice as long after
                     text = f"no nodes for {without_s:.0f} s"
-                    self._queue(self._registry.trainer(name), "starved", self._clock.now_s(), text)
+                    self._queue_notice(
+                        self._registry.trainer(name), "starved", self._clock.now_s(), text
+                    )
         ended = [
             command
             for command in self._running
@@ -124,9 +128,9 @@ class Notices:
         ]
         for command in ended:
             self._running.remove(command)
-            self._end(command)
+            self._note_end(command)
         while self._pending and len(self._running) < _MAX_RUNNING:
-            self._start(self._pending.popleft())
+            self._start_command(self._pending.popleft())
 
     def close(self) -> list[tuple[str, str]]:
         """Wait for running commands until their time is over, end them, and return what is to be
@@ -135,7 +139,7 @@ class Notices:
         for command in self._running:
             with suppress(subprocess.TimeoutExpired):
                 command.process.wait(max(command.deadline_s - self._clock.elapsed_s(), 0.0))
-            self._end(command)
+            self._note_end(command)
         self._running = []
         return self._take_notes()
 
@@ -148,25 +152,25 @@ class Notices:
         trainers without nodes. Trainers that ended before the first notice was noted are left out:
         where none was, the event log says that notices start now, and nothing is queued.
         """
-        notes = [n for n in self._registry.notes(1_000_000) if n.kind == NOTE]
-        if not notes and self._config.on_event:
+        notes = [note for note in self._registry.notes(1_000_000) if note.kind == NOTE]
+        if not notes and self._notices_config.on_event:
             self._notes.append(("", "notices start with the trainers that end from now on"))
         if not notes:
             return
-        sent = {(n.subject, n.text.partition(":")[0]) for n in notes}
+        sent = {(note.subject, note.text.partition(":")[0]) for note in notes}
         for record in self._registry.trainers():
             is_recent = record.finished_s is not None and record.finished_s >= notes[0].at_s
             event = _EVENT_OF.get(record.status)
             if is_recent and event is not None and (record.name, event) not in sent:
-                self._queue(record, event, record.finished_s or now_s)
+                self._queue_notice(record, event, record.finished_s or now_s)
             if record.status in _WITHOUT_NODES:
                 self._without_nodes_since[record.name] = self._clock.elapsed_s()
 
-    def _queue(self, record: TrainerRecord, event: str, at_s: HostS, text: str = "") -> None:
+    def _queue_notice(self, record: TrainerRecord, event: str, at_s: HostS, text: str = "") -> None:
         """Queue a notice about a trainer if the trainer or the configuration names a command; the
         trainer's command has priority. ``text``: empty for the reason of the trainer's status.
         """
-        if not (command := record.spec.notify or tuple(self._config.on_event)):
+        if not (command := record.spec.notify or tuple(self._notices_config.on_event)):
             return
         facts: dict[str, object] = {
             "status": record.status.value,
@@ -187,7 +191,7 @@ class Notices:
             )
         )
 
-    def _start(self, notice: Notice) -> None:
+    def _start_command(self, notice: Notice) -> None:
         """Start the command of a notice, with the notice on its standard input. A command that
         cannot be run is noted, and counts as sent.
         """
@@ -214,16 +218,16 @@ class Notices:
                 )
             except OSError as error:
                 output.close()
-                self._note(notice, f"the command cannot be run: {error}")
+                self._write_note(notice, f"the command cannot be run: {error}")
                 return
         self._running.append(
             _RunningCommand(
-                notice, process, output, self._clock.elapsed_s() + self._config.timeout_s
+                notice, process, output, self._clock.elapsed_s() + self._notices_config.timeout_s
             )
         )
 
-    def _end(self, command: _RunningCommand) -> None:
-        """Note how a command ended. One that still runs has run out of time, and is killed
+    def _note_end(self, command: _RunningCommand) -> None:
+        """Record how a command ended. One that still runs has run out of time, and is killed
         first.
         """
         is_late = command.process.poll() is None
@@ -235,15 +239,15 @@ class Notices:
         words = " ".join(command.output.read(500).decode(errors="replace").split())
         command.output.close()
         if is_late:
-            self._note(
+            self._write_note(
                 command.notice,
-                f"the command was killed after {self._config.timeout_s:g} s: {words}",
+                f"the command was killed after {self._notices_config.timeout_s:g} s: {words}",
             )
         else:
-            self._note(
+            self._write_note(
                 command.notice,
                 "sent" if status == 0 else f"the command ended with status {status}: {words}",
             )
 
-    def _note(self, notice: Notice, text: str) -> None:
+    def _write_note(self, notice: Notice, text: str) -> None:
         self._notes.append((notice.trainer, f"{notice.event}: {text}"))

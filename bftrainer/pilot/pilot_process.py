@@ -48,7 +48,12 @@ def run_pilot(
     try:
         registry = Registry(store)
         check_decisions(
-            config, [r.spec.trainer() for r in registry.trainers() if not r.status.is_final]
+            config,
+            [
+                trainer.spec.trainer()
+                for trainer in registry.trainers()
+                if not trainer.status.is_final
+            ],
         )
         store.take_lease(
             this_process(),

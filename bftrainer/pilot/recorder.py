@@ -72,25 +72,25 @@ class Recorder:
         number = self._journal.record(event, state, plan, answers, took_s)
         at_s = self._clock.to_host(PilotS(event.at_s))
         self._lines.add_decision(state, plan, HostS(at_s + took_s))
-        self._tell(DecisionMade(at_s, event, state, plan, took_s))
+        self._pass_on(DecisionMade(at_s, event, state, plan, took_s))
         return number
 
     def note(self, kind: str, subject: str, text: str) -> None:
         """Write a line of the event log. ``subject`` is what it is about."""
         at_s = self._clock.host_s()
         self._writer.note(at_s, kind, subject, text)
-        self._tell(NoteAdded(at_s, kind, subject, text))
+        self._pass_on(NoteAdded(at_s, kind, subject, text))
 
     def main_job_delayed(self, job: str, delay_s: float) -> None:
         """Tell the subscribers how long a main job has waited for held nodes, at most. It is not
         written.
         """
-        self._tell(MainJobDelayed(self._clock.host_s(), job, delay_s))
+        self._pass_on(MainJobDelayed(self._clock.host_s(), job, delay_s))
 
     def tick(self, stages: tuple[tuple[TickStage, float], ...]) -> TickTook:
         """Tell the subscribers how long a tick of the loop took. It is not written."""
         took = TickTook(self._clock.host_s(), stages)
-        self._tell(took)
+        self._pass_on(took)
         return took
 
     def submissions(self, submissions: Sequence[Submission]) -> tuple[bool, ...]:
@@ -102,7 +102,9 @@ class Recorder:
         for submission, is_added in zip(submissions, added, strict=True):
             if is_added:
                 status: TrainerStatus = self.registry.trainer(submission.spec.name).status
-                self._tell(TrainerChanged(at_s, submission.spec.name, TrainerChange(status=status)))
+                self._pass_on(
+                    TrainerChanged(at_s, submission.spec.name, TrainerChange(status=status))
+                )
         return added
 
     def command(self, spool_name: str) -> None:
@@ -113,7 +115,7 @@ class Recorder:
         """Write a change of a trainer. Returns its record after that."""
         at_s = self._clock.host_s()
         after = self._writer.change(record, change, at_s)
-        self._tell(TrainerChanged(at_s, record.name, change))
+        self._pass_on(TrainerChanged(at_s, record.name, change))
         return after
 
     def rung(self, rung: Rung) -> None:
@@ -127,7 +129,7 @@ class Recorder:
         at_s = self._clock.host_s()
         self._writer.add_usage(usage, at_s)
         for entry in usage:
-            self._tell(UsageAdded(at_s, entry))
+            self._pass_on(UsageAdded(at_s, entry))
         self._writer.add_stages(self._lines.take_unwritten())
 
     def write_fragment_event(
@@ -152,34 +154,34 @@ class Recorder:
                 self._lines.add_audited(name, NodeStage.NOTICE, host_s)
             case FragmentEvent.RELEASED:
                 self._writer.fragment_released(name, host_s, reason)
-        self._tell(FragmentChanged(host_s, name, event, reason))
+        self._pass_on(FragmentChanged(host_s, name, event, reason))
         # The end of the time line tells the seconds of its stages (FragmentTimed): subscribers hear
         # of the release first.
         if event is FragmentEvent.RELEASED:
             self._lines.end(name, host_s)
 
     def fragment_reached(self, name: str, instants: Iterable[tuple[NodeStage, HostS]]) -> None:
-        """Take up instants of a fragment that its holder knows. They are written with the next
+        """Process instants of a fragment that its holder knows. They are written with the next
         heartbeat: no commit more for each node.
         """
         for stage, at_s in instants:
             self._lines.add_instant(name, stage, at_s)
 
     def fragment_seen(self, name: str, instants: Mapping[NodeStage, PilotS]) -> None:
-        """Take up instants of a fragment from before its request."""
+        """Process instants of a fragment from before its request."""
         self.fragment_reached(
             name, [(stage, self._clock.to_host(at_s)) for stage, at_s in instants.items()]
         )
 
     def driver_reported(self, trainer: str, previous: TrainingTimes, latest: TrainingTimes) -> None:
-        """Take up the times at which a driver's nodes came to train: those in its ``latest`` report
+        """Process the times at which a driver's nodes came to train: those in its ``latest`` report
         that were not in the one before (``previous``).
         """
         self._lines.add_report(trainer, previous, latest)
 
     def _tell_times(self, fragment: str, seconds: dict[NodeStage, float]) -> None:
-        self._tell(FragmentTimed(self._clock.host_s(), fragment, tuple(seconds.items())))
+        self._pass_on(FragmentTimed(self._clock.host_s(), fragment, tuple(seconds.items())))
 
-    def _tell(self, fact: PilotFact) -> None:
+    def _pass_on(self, fact: PilotFact) -> None:
         for subscriber in self._subscribers:
             subscriber(fact)

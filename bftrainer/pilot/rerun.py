@@ -172,11 +172,11 @@ def decide_again(store: Store, may_import: Collection[str] = ()) -> Iterator[Jou
         yield JournalVerdict(
             entry.number,
             entry.answers[-1].solver if entry.answers else "none",
-            _compare(entry, before, policy),
+            _comparison_with_rerun(entry, before, policy),
         )
 
 
-def _compare(entry: JournalEntry, before: State, policy: Policy) -> str:
+def _comparison_with_rerun(entry: JournalEntry, before: State, policy: Policy) -> str:
     """Make a decision again on the state ``before`` it (:func:`decisions_with_states`). Returns how
     the result differs from the journal; empty if it does not. An error of bftrainer's own is
     raised.
@@ -217,8 +217,8 @@ def _compare_kept(entry: JournalEntry, before: State) -> str:
     state = trainings(before)
     present = present_counts(state)
     try:
-        check_counts([a.trainer for a in state.active], len(state.pool), counts)
-        check_placement(state.pool, [a.nodes for a in state.active], counts, nodes)
+        check_counts([admitted.trainer for admitted in state.active], len(state.pool), counts)
+        check_placement(state.pool, [admitted.nodes for admitted in state.active], counts, nodes)
     except RejectedAnswerError as error:
         return str(error)
     if len(parts(state)) == 1 and counts != present:

@@ -162,7 +162,7 @@ class PilotRuntime:
             self._is_draining = self._job_chain.attend() or self._is_draining
 
     def _note_clock_step(self) -> None:
-        """Note if the host's clock was set by more than ``_MAX_SMALL_STEP_S`` since the last
+        """Record if the host's clock was set by more than ``_MAX_SMALL_STEP_S`` since the last
         note.
         """
         step_s = self._clock.step_s
@@ -189,14 +189,14 @@ class PilotRuntime:
         log says which.
         """
         try:
-            text = self._reload(self._reread())
+            text = self._apply_configuration(self._reread())
         except BFTrainerError as error:
             if error.exit_status != 2:
                 raise  # not a mistake in the configuration
             text = f"rejected, the old configuration remains in effect: {error}"
         self._recorder.note("reload", "", text)
 
-    def _reload(self, read: PilotConfig | None) -> str:
+    def _apply_configuration(self, read: PilotConfig | None) -> str:
         """Apply a configuration that was read again, or raise and change nothing. Returns the line
         of the event log.
         """
@@ -205,7 +205,9 @@ class PilotRuntime:
         old = self._config.now
         fresh, kept = merged(old, read)
         trainers = [
-            r.spec.trainer() for r in self._recorder.registry.trainers() if not r.status.is_final
+            trainer.spec.trainer()
+            for trainer in self._recorder.registry.trainers()
+            if not trainer.status.is_final
         ]
         prepared = self.decisions.prepare(fresh, trainers)
         kept += self._reload_site(old, fresh)

@@ -42,8 +42,9 @@ class GradientAverage:
             weight.requires_grad_(requires_grad)
 
     def _gradient_arrived(self, weight: Any) -> None:
-        """Have torch call :meth:`_average` at the end of this ``backward()``, at its first
-        gradient.
+        """Schedule :meth:`_average_gradients` for the end of this ``backward()``.
+
+        Torch calls this hook for each gradient; only the first call has an effect.
         """
         if self._is_queued:
             return
@@ -51,18 +52,18 @@ class GradientAverage:
 
         self._is_queued = True
         engine: Any = torch.autograd.Variable._execution_engine
-        engine.queue_callback(self._average)
+        engine.queue_callback(self._average_gradients)
 
-    def _average(self) -> None:
+    def _average_gradients(self) -> None:
         """Average all gradients. Torch calls it once those of this ``backward()`` are complete."""
         import torch
 
         self._is_queued = False
         with torch.no_grad():
-            for bucket in self._buckets():
+            for bucket in self._gradient_buckets():
                 self._average_bucket(bucket)
 
-    def _buckets(self) -> Iterator[list[torch.nn.Parameter]]:
+    def _gradient_buckets(self) -> Iterator[list[torch.nn.Parameter]]:
         """Group the weights that require a gradient into buckets, each for one reduction.
 
         A bucket has weights of one type and device, in their order in the model, up to about
@@ -99,7 +100,7 @@ class GradientAverage:
         # Views of ``flat``: first this rank's gradients, after the reduction the averages.
         averages = [part.view(weight.shape) for part, weight in zip(parts, weights)]
         indices = [index for index, weight in enumerate(weights) if weight.grad is not None]
-        gradients = [_dense(weights[index].grad) for index in indices]
+        gradients = [_dense_gradient(weights[index].grad) for index in indices]
         torch._foreach_copy_([averages[index] for index in indices], gradients)
         rank_counts[indices] = self._size  # so that the division makes it a count
         dist.all_reduce(flat)
@@ -120,7 +121,7 @@ class GradientAverage:
             torch._foreach_copy_(dense_gradients, dense_averages)
 
 
-def _dense(gradient: Any) -> Any:
+def _dense_gradient(gradient: Any) -> Any:
     """Return a gradient as a dense tensor: those of sparse embeddings have other rows on other
     ranks.
     """

@@ -47,7 +47,7 @@ def summary_of(data: Any, workers: int | None = None) -> DataSummary:
             the samples. None: it is not known who reads, and only a list, a tuple, an array, a
             tensor or a ``TensorDataset`` is read.
     """
-    return DataSummary(len(data), _split(data), _samples(data, workers))
+    return DataSummary(len(data), _subset_digest(data), _sample_sums(data, workers))
 
 
 def check_ranks(
@@ -111,7 +111,7 @@ def samples_are_fixed(data: Any, summary: DataSummary, workers: int | None) -> b
     """
     began_s = time.monotonic()
     for _ in range(_REREADS):
-        again = DataSummary(summary.length, summary.split, _samples(data, workers))
+        again = DataSummary(summary.length, summary.split, _sample_sums(data, workers))
         if again.samples is None or again.difference(summary) is not None:
             return False
         if time.monotonic() - began_s > _LONGEST_REREAD_S:
@@ -129,7 +129,7 @@ def _lasting_difference(
     return difference if are_fixed() else None
 
 
-def _split(data: Any) -> int | None:
+def _subset_digest(data: Any) -> int | None:
     """Return a digest of the indices of a ``torch.utils.data.Subset``; None for other data, whose
     ``indices`` may be anything.
     """
@@ -146,7 +146,7 @@ def _split(data: Any) -> int | None:
     return int.from_bytes(digest.digest(), "big")
 
 
-def _samples(data: Any, workers: int | None) -> tuple[_Summed, ...] | None:
+def _sample_sums(data: Any, workers: int | None) -> tuple[_Summed, ...] | None:
     """Return the sums of the first, the middle and the last sample; None where they cannot be read,
     take too long, or are not the same when they are read again.
     """
@@ -160,14 +160,14 @@ def _samples(data: Any, workers: int | None) -> tuple[_Summed, ...] | None:
             if workers:
                 first, again = _read_by_worker(data, places)
             else:
-                first, again = _read(data, places)
+                first, again = _read_twice(data, places)
     except Exception:  # reading is the script's business: the loop will say what is wrong
         return None
     same = DataSummary(last, None, first).difference(DataSummary(last, None, again)) is None
     return first if same else None
 
 
-def _read(data: Any, places: list[int]) -> tuple[tuple[_Summed, ...], tuple[_Summed, ...]]:
+def _read_twice(data: Any, places: list[int]) -> tuple[tuple[_Summed, ...], tuple[_Summed, ...]]:
     """Read the samples twice. Raises ``TimeoutError`` if the first one takes too long."""
     began_s = time.monotonic()
     seeded = SeededSums(data)
@@ -215,21 +215,21 @@ class SeededSums:
 
     def __getitem__(self, place: int) -> _Summed:
         seed_step(0, place, 0, "data set")
-        return _sums(self._data[place])
+        return _sum_of_sample(self._data[place])
 
 
-def _sums(sample: object) -> _Summed:
+def _sum_of_sample(sample: object) -> _Summed:
     """Return the sum of the absolute values of a sample, and the sum of its values with signs."""
     signs = random.Random(0)
     absolute = signed = 0.0
-    for values in islice(_numbers(sample), _PARTS):
+    for values in islice(_numbers_of_sample(sample), _PARTS):
         for value in values:
             absolute += abs(value)
             signed += value if signs.getrandbits(1) else -value
     return absolute, signed
 
 
-def _numbers(value: Any) -> Iterator[list[float]]:
+def _numbers_of_sample(value: Any) -> Iterator[list[float]]:
     """Yield the values of the parts of a sample: of tensors, arrays, images, text and numbers."""
     if hasattr(value, "detach"):
         flat = value.detach().reshape(-1)
@@ -241,17 +241,17 @@ def _numbers(value: Any) -> Iterator[list[float]]:
         yield [float(value)]
     elif isinstance(value, Mapping):
         for key in value:
-            yield from _numbers(value[key])
+            yield from _numbers_of_sample(value[key])
     elif isinstance(value, (list, tuple)):
         for part in value:
-            yield from _numbers(part)
+            yield from _numbers_of_sample(part)
     elif hasattr(value, "tobytes") and hasattr(value, "reshape"):
         flat = value.reshape(-1)
         yield [float(number) for number in flat[:: max(1, len(flat) // _VALUES)][:_VALUES]]
     elif hasattr(value, "tobytes"):
-        yield from _numbers(value.tobytes())
+        yield from _numbers_of_sample(value.tobytes())
     elif isinstance(getattr(value, "__dict__", None), dict):
-        yield from _numbers(vars(value))
+        yield from _numbers_of_sample(vars(value))
 
 
 @contextmanager

@@ -106,7 +106,7 @@ class CheckpointFile:
         """Write the file under another name, then rename it, so that it is never half-written."""
         import torch
 
-        from bftrainer.system.files import make_anew
+        from bftrainer.system.files import make_empty_file
 
         keepers = (self.state.model, self.state.optimizer, *self.kept)
         numbers = {
@@ -115,7 +115,7 @@ class CheckpointFile:
             if name[0] != "_" and isinstance(number, (int, float))
         }
         part = self.path.with_name(f"{self.path.name}.part")
-        make_anew(part)
+        make_empty_file(part)
         torch.save({"parts": [keeper.state_dict() for keeper in keepers], "numbers": numbers}, part)
         part.replace(self.path)
 
@@ -240,7 +240,7 @@ class _Tracker:
         self.reporter.leave()
 
     def save(self) -> None:
-        """Note the time of a checkpoint; rank 0 writes it, if there is a function that does."""
+        """Record the time of a checkpoint; rank 0 writes it, if there is a function that does."""
         self.checkpoint_at_s = self.clock()
         if self.checkpoint is not None and self.hvd.rank() == 0:
             self.checkpoint()

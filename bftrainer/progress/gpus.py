@@ -32,7 +32,7 @@ class GpuWatch:
         self._gpu: Any = None
         self._due_s = 0.0
 
-    def _open(self) -> None:
+    def _open_nvml(self) -> None:
         """Open NVML and find this worker's GPU by its local rank and ``CUDA_VISIBLE_DEVICES``.
         Raises whatever NVML raises where there is none.
         """
@@ -58,7 +58,7 @@ class GpuWatch:
         self._due_s = now_s + EVERY_S
         try:
             if self._gpu is None:
-                self._open()
+                self._open_nvml()
             used_bytes = self._nvml.nvmlDeviceGetMemoryInfo(self._gpu).used
             percent = self._nvml.nvmlDeviceGetUtilizationRates(self._gpu).gpu
             node = self._environment.get(NODE, os.uname().nodename)

@@ -79,7 +79,7 @@ class Group:
         # the connection.
         self._step_client.wait_for(None)
         self._key_client.send(packed(Hello(environment[REPLICA], 0)))
-        self._peers = _peers(self._timeout)
+        self._peers = _peer_process_group(self._timeout)
 
     def agree(self, step: int) -> Turn:
         """Agree on the group of the next step, and return this replica's place in it. ``step`` is
@@ -95,7 +95,9 @@ class Group:
         try:
             if self.turn.number != previous_number:  # another group: connect it
                 self._peers.connect(
-                    _keys(self._key_client, f"{self.turn.number}/"), self.turn.rank, self.turn.size
+                    _prefixed_store(self._key_client, f"{self.turn.number}/"),
+                    self.turn.rank,
+                    self.turn.size,
                 )
             timeout_s = self._timeout.total_seconds()
             if self.turn.copies:
@@ -103,7 +105,7 @@ class Group:
             if self.turn.source:
                 self._load(copied_from(self.turn.source, self._key, self.turn.step, timeout_s))
         except (RuntimeError, OSError, BFTrainerError) as error:
-            self._failed(error)
+            self._note_failure(error)
         return self.turn
 
     def average(self, tensor: Any) -> None:
@@ -115,7 +117,7 @@ class Group:
             try:
                 self._peers.allreduce([tensor], options).wait()
             except RuntimeError as error:
-                self._failed(error)
+                self._note_failure(error)
             tensor /= self.turn.size
 
     def commits(self) -> bool:
@@ -123,7 +125,7 @@ class Group:
         counts failed steps.
         """
         if self.error is None and (error := self._peers.errored()) is not None:
-            self._failed(error)
+            self._note_failure(error)
         self._failures = 0 if self.error is None else self._failures + 1
         return self.error is None
 
@@ -133,8 +135,8 @@ class Group:
         for client in (self._step_client, self._key_client):
             client.close()
 
-    def _failed(self, error: Exception) -> None:
-        """Note the error of a step and close the connections to the peers.
+    def _note_failure(self, error: Exception) -> None:
+        """Record the error of a step and close the connections to the peers.
 
         So peers that do not know of a lost peer yet see an error as well, and all make the step
         again.
@@ -144,7 +146,7 @@ class Group:
         self._peers.abort()
 
 
-def _peers(timeout: timedelta) -> Any:
+def _peer_process_group(timeout: timedelta) -> Any:
     """Return torchft's process group for this host's devices: NCCL with a GPU, else Gloo.
 
     ``timeout`` limits each of its operations.
@@ -169,7 +171,7 @@ def _peers(timeout: timedelta) -> Any:
     return Peers(timeout)
 
 
-def _keys(client: SealedClient, prefix: str) -> Any:
+def _prefixed_store(client: SealedClient, prefix: str) -> Any:
     """Return a store for torch whose keys the driver keeps; ``prefix`` separates those of one
     group.
 

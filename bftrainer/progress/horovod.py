@@ -84,7 +84,9 @@ class ElasticTraining(Training):
         super().apply_rate()
 
     def state_dict(self) -> dict[str, Any]:
-        """What no other part of the elastic state has."""
+        """Return the values that only this object keeps: the other parts of the elastic state have
+        their own.
+        """
         return {"step": self._state.step, "base": self.rate.base}
 
     def load_state_dict(self, saved: Mapping[str, Any]) -> None:

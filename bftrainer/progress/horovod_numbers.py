@@ -13,7 +13,7 @@ def horovod_numbers(hvd: Any, numbers: Sequence[int]) -> list[int]:
 
     ``hvd`` is the framework's module, initialized.
     """
-    return [int(number) for number in _broadcast(hvd, numbers, "int64")]
+    return [int(number) for number in _rank_0_values(hvd, numbers, "int64")]
 
 
 def horovod_bytes(hvd: Any, data: bytes) -> bytes:
@@ -23,10 +23,10 @@ def horovod_bytes(hvd: Any, data: bytes) -> bytes:
     (n_bytes,) = horovod_numbers(hvd, [len(data)])
     # Horovod broadcasts between tensors of one size.
     buffer = data if hvd.rank() == 0 else bytes(n_bytes)
-    return bytes(_broadcast(hvd, buffer, "uint8"))
+    return bytes(_rank_0_values(hvd, buffer, "uint8"))
 
 
-def _broadcast(hvd: Any, values: Sequence[int], dtype: str) -> Any:
+def _rank_0_values(hvd: Any, values: Sequence[int], dtype: str) -> Any:
     """Return rank 0's values on every worker, as an array of type ``dtype``: "uint8" for bytes,
     "int64" for integers. All workers must pass equally many.
     """

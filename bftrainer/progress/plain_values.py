@@ -41,7 +41,7 @@ def packed_values(value: object) -> bytes:
     """Return the JSON text of a plain value. Raises :class:`InvalidValueError` for one that is not
     plain.
     """
-    return json.dumps(_tagged(value)).encode()
+    return json.dumps(_tagged_value(value)).encode()
 
 
 def unpacked_values(data: bytes) -> Any:
@@ -49,12 +49,12 @@ def unpacked_values(data: bytes) -> Any:
     another text.
     """
     try:
-        return _untagged(json.loads(data))
+        return _untagged_value(json.loads(data))
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
         raise InvalidValueError(f"not a worker's state: {error}") from None
 
 
-def _tagged(value: Any) -> Any:
+def _tagged_value(value: Any) -> Any:
     """Return a value in a form that JSON keeps: numbers and text as they are, all else as a list
     that begins with its kind.
 
@@ -65,10 +65,10 @@ def _tagged(value: Any) -> Any:
     if value is None or type(value) in (bool, int, float, str):
         return value
     if isinstance(value, dict):
-        return ["dict", [[_tagged(key), _tagged(item)] for key, item in value.items()]]
+        return ["dict", [[_tagged_value(key), _tagged_value(item)] for key, item in value.items()]]
     if isinstance(value, (list, tuple)):
         kind = "tuple" if isinstance(value, tuple) else "list"
-        return [kind, [_tagged(item) for item in value]]
+        return [kind, [_tagged_value(item) for item in value]]
     if isinstance(value, (bytes, bytearray)):
         return ["bytes", base64.b64encode(value).decode()]
     if torch is not None and isinstance(value, torch.Tensor):
@@ -94,26 +94,26 @@ def _tagged(value: Any) -> Any:
     )
 
 
-def _untagged(item: Any) -> Any:
-    """Return the value of a form of :func:`_tagged`. Raises ``ValueError``, ``TypeError`` or
+def _untagged_value(item: Any) -> Any:
+    """Return the value of a form of :func:`_tagged_value`. Raises ``ValueError``, ``TypeError`` or
     ``LookupError`` for another form.
     """
     if not isinstance(item, list):
         return item
     kind, *parts = item
     if kind == "dict":
-        return {_untagged(key): _untagged(value) for key, value in parts[0]}
+        return {_untagged_value(key): _untagged_value(value) for key, value in parts[0]}
     if kind in ("list", "tuple"):
-        values = [_untagged(value) for value in parts[0]]
+        values = [_untagged_value(value) for value in parts[0]]
         return tuple(values) if kind == "tuple" else values
     if kind == "bytes":
         return base64.b64decode(parts[0])
     if kind in ("tensor", "array", "number"):
-        return _elements(kind, *parts)
+        return _tensor_of_text(kind, *parts)
     raise ValueError(f"unknown kind {kind!r}")
 
 
-def _elements(kind: str, dtype: str, shape: list[int], text: str) -> Any:
+def _tensor_of_text(kind: str, dtype: str, shape: list[int], text: str) -> Any:
     """Return a tensor, an array or a number of numpy from its type, shape and base64 text."""
     if dtype not in _DTYPES:
         raise ValueError(f"unknown type {dtype!r}")

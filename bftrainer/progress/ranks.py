@@ -67,7 +67,7 @@ class Watch:
         before the first step.
         """
         self._weights, self._optimizer, self._rate, self._on = model, optimizer, rate, True
-        self._begun = self._digest()[0]
+        self._begun = self._weights_digest()[0]
         if isinstance(sampler, Sampler):
             self._order = _Order(sampler)
         elif hasattr(sampler, "processed_num") and hasattr(sampler, "record_batch"):
@@ -93,7 +93,7 @@ class Watch:
         self._since = step if self._since is None else self._since
         if not self._every_step and self._steps & (self._steps - 1):
             return
-        weights, level = self._digest()
+        weights, level = self._weights_digest()
         wanted = None if self._rate is None else self._rate.latest
         line = RankLine(
             self._clock(),
@@ -105,7 +105,7 @@ class Watch:
             weights,
             level,
             self._begun,
-            wanted if self._optimizer is None else _rate(self._optimizer),
+            wanted if self._optimizer is None else _learning_rate(self._optimizer),
             _made_with(self._optimizer),
             wanted,
         )
@@ -114,24 +114,24 @@ class Watch:
         if self._order is not None and self._every_step:
             line = self._order.added(line)
         if rank == 0 and self._last is not None and self._last.group == line.group:
-            self._compare(self._last)  # all ranks have had the time to report the step before
+            self._compare_ranks(self._last)  # all ranks have had the time to report the step before
         self._last = line
-        self._write(line)
+        self._write_line(line)
 
-    def _digest(self) -> tuple[str | None, float | None]:
+    def _weights_digest(self) -> tuple[str | None, float | None]:
         """Return a digest of the weights and the sum of their absolute values; None for both
         without weights.
 
-        Both are of the values that :func:`_sampled` takes.
+        Both are of the values that :func:`_sampled_bytes` takes.
         """
         digest, level, some = hashlib.blake2b(digest_size=8), 0.0, False
-        for tensor in _tensors(self._weights, gather=self._every_step):
-            data, amount = _sampled(tensor)
+        for tensor in _replicated_tensors(self._weights, gather=self._every_step):
+            data, amount = _sampled_bytes(tensor)
             digest.update(data)
             level, some = level + amount, True
         return (digest.hexdigest(), level) if some else (None, None)
 
-    def _compare(self, own: RankLine) -> None:
+    def _compare_ranks(self, own: RankLine) -> None:
         """Compare rank 0's own line with the other ranks' lines of the same step, and set
         :attr:`disagreement`.
 
@@ -155,7 +155,7 @@ class Watch:
             found_one = disagreement(lines)
             self.disagreement = "" if found_one is None else str(found_one)
 
-    def _write(self, line: RankLine) -> None:
+    def _write_line(self, line: RankLine) -> None:
         """Append the line to this rank's file. A full disk must not end the training."""
         path = self._directory.rank(line.rank)
         try:
@@ -239,7 +239,7 @@ def _by_epoch(pairs: Iterable[tuple[int, int]]) -> Indices:
     return tuple((epoch, tuple(numbers)) for epoch, numbers in by_epoch.items())
 
 
-def _tensors(weights: Any, gather: bool) -> Iterable[Any]:
+def _replicated_tensors(weights: Any, gather: bool) -> Iterable[Any]:
     """Return the weights that are the same on all ranks, which a sharded tensor's values are not.
 
     ``gather``: those of FSDP2 are gathered from all ranks, one at a time, which takes time; else
@@ -267,7 +267,7 @@ def _tensors(weights: Any, gather: bool) -> Iterable[Any]:
     )
 
 
-def _sampled(tensor: Any) -> tuple[bytes, float]:
+def _sampled_bytes(tensor: Any) -> tuple[bytes, float]:
     """Return up to ``VALUES`` values of a tensor as bytes, and the sum of their absolute values.
 
     It is a tensor of torch or an array of NumPy.
@@ -282,7 +282,7 @@ def _sampled(tensor: Any) -> tuple[bytes, float]:
     return some.tobytes(), float(abs(some).sum())
 
 
-def _rate(optimizer: Any) -> float | None:
+def _learning_rate(optimizer: Any) -> float | None:
     """Return the optimizer's present learning rate; None if it does not show one as torch's do."""
     groups = getattr(optimizer, "param_groups", None)
     return float(groups[0]["lr"]) if groups and "lr" in groups[0] else None

@@ -39,6 +39,7 @@ def unreadable_file(folder: Path) -> str | None:
 
 
 def _is_complete_json(path: Path) -> bool:
+    """Whether a file is JSON and, if it is the index of a model, all files that it names exist."""
     if path.stat().st_size > _MAX_JSON_BYTES:
         return True
     content = json.loads(path.read_bytes())

@@ -91,7 +91,7 @@ class Replicas:
             else None
         )
         self.model: torch.nn.Module = (
-            model if self._group is None else _parallel(self._group, model)
+            model if self._group is None else _averaging_model(self._group, model)
         )
         """The model to train with: its gradients are averaged over the replicas."""
 
@@ -111,7 +111,7 @@ class Replicas:
         # Rank, size and position in the data for which ``source`` has the right next batch.
         expected: object = None
         while self.sampler.epoch < epochs:
-            self._begin()
+            self._begin_step()
             if expected != (self.rank, self.size, self.sampler.samples):
                 source = self._new_pass(loader)
             batch = next(source, None)
@@ -122,7 +122,7 @@ class Replicas:
             next_samples = self.sampler.samples + self.sampler.batches.total(self.size)
             expected = self.rank, self.size, next_samples
             yield batch
-        self._end()
+        self._finish_training()
 
     def step(self, loss: torch.Tensor | None = None) -> bool:
         """Average the gradients, apply them, and report the step.
@@ -167,7 +167,7 @@ class Replicas:
             keeper.load_state_dict(state[key])
         self.steps = int(state["steps"])
 
-    def _begin(self) -> None:
+    def _begin_step(self) -> None:
         """Begin a step: agree on its group, and seed the random numbers.
 
         A replica that is behind gets a peer's state here.
@@ -206,7 +206,7 @@ class Replicas:
         passed_s = self._report.clock() - self._saved_at_s
         is_due = self._every_s is not None and passed_s >= self._every_s
         if is_stop_requested or is_due:
-            self._save()
+            self._write_checkpoint()
         if is_stop_requested:
             self._report.leave()
 
@@ -215,26 +215,26 @@ class Replicas:
         never come, because the group may have no legal size.
         """
         if self._report.stop_requested(at_once=True):
-            self._save()
+            self._write_checkpoint()
             self._report.leave()
 
-    def _save(self) -> None:
-        """Note the time of a checkpoint, and write it, if there is a function that does."""
+    def _write_checkpoint(self) -> None:
+        """Record the time of a checkpoint, and write it, if there is a function that does."""
         self._saved_at_s = self._report.clock()
         if self._checkpoint is not None:
             self._checkpoint()
             self._report.checkpointed()
 
-    def _end(self) -> None:
+    def _finish_training(self) -> None:
         """Save, report the end of training, and leave the group."""
         if self.rank == 0:
-            self._save()
+            self._write_checkpoint()
             self._report.done()
         if self._group is not None:
             self._group.close()
 
 
-def _parallel(group: Group, model: torch.nn.Module) -> torch.nn.Module:
+def _averaging_model(group: Group, model: torch.nn.Module) -> torch.nn.Module:
     """Wrap the model so that ``backward()`` averages its gradients over the group."""
     torch, torchft = importlib.import_module("torch"), importlib.import_module("torchft")
 

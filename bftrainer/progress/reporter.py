@@ -87,7 +87,7 @@ def _end_group() -> None:
             print(f"bftrainer: ending the process group: {error!r}", file=sys.stderr)
 
 
-def _mirror(
+def _tracker_mirror(
     directory: TrainerDirectory,
 ) -> Callable[[int | None, Mapping[str, float | None]], None]:
     """Return a function that passes the values of a step on to the trackers that the trainer file
@@ -254,7 +254,7 @@ class Reporter:
         is_due = line_at_s - self._written_at_s >= self._every_s
         if force or has_new_size or is_due:
             self._written_at_s = line_at_s
-            self._write(self._latest_line)
+            self._write_line(self._latest_line)
         return self.stop_requested()
 
     def watch(
@@ -298,14 +298,14 @@ class Reporter:
         now_s = self.clock()
         if now_s - self._written_at_s >= self._every_s:
             self._written_at_s = now_s
-            self._write(ProgressLine(now_s, Phase.BUSY, self.incarnation))
+            self._write_line(ProgressLine(now_s, Phase.BUSY, self.incarnation))
         return self.stop_requested()
 
     def checkpointed(self, path: str | Path | None = None) -> None:
         """Report that the state of the last reported step is on disk: in ``path``, relative to the
         working directory.
         """
-        self._write(self._checkpoint_line(self._latest_line, path))
+        self._write_line(self._checkpoint_line(self._latest_line, path))
 
     def mark(self) -> Callable[[str | Path | None], None]:
         """Return a function to be called once the state of the step that is the last reported one
@@ -316,7 +316,7 @@ class Reporter:
         marked_line = self._latest_line
 
         def checkpointed(path: str | Path | None = None) -> None:
-            self._append(self._checkpoint_line(marked_line, path))
+            self._append_line(self._checkpoint_line(marked_line, path))
 
         return checkpointed
 
@@ -328,7 +328,7 @@ class Reporter:
     def done(self) -> None:
         """Report that training is complete."""
         atexit.register(_end_group)
-        self._write(self._latest_line._replace(at_s=self.clock(), phase=Phase.DONE))
+        self._write_line(self._latest_line._replace(at_s=self.clock(), phase=Phase.DONE))
 
     def leave(self) -> NoReturn:
         """End this process with the exit status of a requested stop, after the group of torch."""
@@ -402,9 +402,9 @@ class Reporter:
     def _write_latest(self) -> None:
         """Write the latest line at the end of the process, if it came too soon to be written."""
         if not self._is_latest_written:
-            self._write(self._latest_line)
+            self._write_line(self._latest_line)
 
-    def _write(self, line: ProgressLine) -> None:
+    def _write_line(self, line: ProgressLine) -> None:
         """Write a line with the metrics not yet written, and pass its values on to the trackers.
         Only rank 0 does, and no worker of a pool.
         """
@@ -414,8 +414,8 @@ class Reporter:
             self._is_latest_written = True
         metrics = self._unwritten_metrics
         self._unwritten_metrics = {}
-        self._append(line._replace(metrics=metrics))
-        self._mirror = self._mirror or _mirror(self.directory)
+        self._append_line(line._replace(metrics=metrics))
+        self._mirror = self._mirror or _tracker_mirror(self.directory)
         if line.phase is Phase.RUNNING or metrics:
             latest = self._latest_line
             self._mirror(
@@ -428,7 +428,7 @@ class Reporter:
                 },
             )
 
-    def _append(self, line: ProgressLine) -> None:
+    def _append_line(self, line: ProgressLine) -> None:
         """Append a line of rank 0 to ``progress.jsonl``, in any thread."""
         if self.directory is not None and self._rank == 0:
             append_line(self.directory.progress, format_progress(line), PROGRESS_BYTES, "progress")

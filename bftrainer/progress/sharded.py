@@ -81,15 +81,15 @@ class Sharded:
         from torch.distributed.checkpoint.state_dict import set_state_dict
 
         # Rank 0 says which: another node may see a new folder later.
-        latest = max(self._steps(), default=0) if self.rank == 0 else 0
+        latest = max(self._complete_steps(), default=0) if self.rank == 0 else 0
         (step,) = numbers_from_rank_0([latest], self.size)
         self._step = step
         if self.rank == 0:
             for part in self.folder.glob("step-*.part"):  # of workers that died
                 shutil.rmtree(part, ignore_errors=True)
         if step:
-            content = self._content()
-            dcp.load(content, checkpoint_id=self._path(step))
+            content = self._checkpoint_content()
+            dcp.load(content, checkpoint_id=self._checkpoint_path(step))
             set_state_dict(
                 self.model,
                 self.optimizer,
@@ -111,11 +111,13 @@ class Sharded:
 
         self.finish()
         self._step = step
-        part = self._path(step, ".part")
-        write = dcp.async_save(self._content(), checkpoint_id=part, process_group=self._group)
+        part = self._checkpoint_path(step, ".part")
+        write = dcp.async_save(
+            self._checkpoint_content(), checkpoint_id=part, process_group=self._group
+        )
         assert isinstance(write, Future)
         if self.rank == 0:
-            write = _with_next(write, self._publisher(step, self.report.mark()))
+            write = _with_next(write, self._checkpoint_publisher(step, self.report.mark()))
         self._write = write
 
     def save(self, step: int) -> None:
@@ -129,10 +131,12 @@ class Sharded:
         if step != self._step:
             self._step = step
             dcp.save(
-                self._content(), checkpoint_id=self._path(step, ".part"), process_group=self._group
+                self._checkpoint_content(),
+                checkpoint_id=self._checkpoint_path(step, ".part"),
+                process_group=self._group,
             )
             if self.rank == 0:
-                self._publisher(step, self.report.mark())()
+                self._checkpoint_publisher(step, self.report.mark())()
         dist.barrier(group=self._group)
 
     def finish(self) -> None:
@@ -141,21 +145,23 @@ class Sharded:
             self._write.result()
             self._write = None
 
-    def _publisher(self, step: int, checkpointed: Callable[[Path], None]) -> Callable[[], None]:
+    def _checkpoint_publisher(
+        self, step: int, checkpointed: Callable[[Path], None]
+    ) -> Callable[[], None]:
         """Return a function that makes a written checkpoint the latest: it renames it, reports it
         by ``checkpointed``, and removes all others.
         """
 
         def publish() -> None:
-            path = self._path(step)
-            self._path(step, ".part").replace(path)
+            path = self._checkpoint_path(step)
+            self._checkpoint_path(step, ".part").replace(path)
             checkpointed(path)
-            for old_step in self._steps() - {step}:
-                shutil.rmtree(self._path(old_step), ignore_errors=True)
+            for old_step in self._complete_steps() - {step}:
+                shutil.rmtree(self._checkpoint_path(old_step), ignore_errors=True)
 
         return publish
 
-    def _content(self) -> dict[str, Any]:
+    def _checkpoint_content(self) -> dict[str, Any]:
         """Return the content of a checkpoint; torch loads into the same structure."""
         import torch
         from torch.distributed.checkpoint.state_dict import get_state_dict
@@ -165,12 +171,12 @@ class Sharded:
         torch.save({name: keeper.state_dict() for name, keeper in self.keep.items()}, kept)
         return {"model": model, "optimizer": optimizer, "keep": kept.getvalue()}
 
-    def _steps(self) -> set[int]:
+    def _complete_steps(self) -> set[int]:
         """Return the steps of the complete checkpoints in the folder."""
         matches = (_WHOLE.fullmatch(path.name) for path in self.folder.glob("step-*"))
         return {int(name[1]) for name in matches if name is not None}
 
-    def _path(self, step: int, suffix: str = "") -> Path:
+    def _checkpoint_path(self, step: int, suffix: str = "") -> Path:
         return self.folder / f"step-{step}{suffix}"
 
 

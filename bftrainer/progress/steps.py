@@ -297,12 +297,15 @@ class StepLoop:
             dist.barrier()
 
     def _write(self) -> None:
-        """Write the checkpoint under another name, then rename it, so that it is never
-        half-written.
+        """Write a checkpoint: to a file of another name, which is then renamed, so that the
+        checkpoint is never half-written.
+
+        It has the model, the optimizer, the position in the data, the objects of ``keep`` and the
+        values of the script.
         """
         import torch
 
-        from bftrainer.system.files import make_anew
+        from bftrainer.system.files import make_empty_file
 
         began_s = time.monotonic()
         content = {
@@ -325,7 +328,7 @@ class StepLoop:
             values = present()
             content["values"].append({name: encoded(name, values[name]) for name in values})
         part = self.checkpoint.with_name(f"{self.checkpoint.name}.part")
-        make_anew(part)  # beside that, an error of Python's names the file
+        make_empty_file(part)  # beside that, an error of Python's names the file
         torch.save(content, part)
         part.replace(self.checkpoint)  # never half-written
         self.report.checkpointed(self.checkpoint)

@@ -192,7 +192,7 @@ class _OfDriver:
 
     def take(self) -> PoolTask | float:
         """Return a task, or the seconds until another may be free; 0 if none is left."""
-        answer = self._ask(verb="take")
+        answer = self._ask_driver(verb="take")
         return (
             PoolTask(answer["task"], answer["value"], self)
             if "task" in answer
@@ -200,16 +200,16 @@ class _OfDriver:
         )
 
     def done(self, task: TaskId, result: Any) -> None:
-        self._ask(verb="done", task=task, result=result)
+        self._ask_driver(verb="done", task=task, result=result)
 
     def back(self, task: TaskId) -> None:
-        self._ask(verb="back", task=task)
+        self._ask_driver(verb="back", task=task)
 
     def close(self) -> None:
         """Close the connection. The lease of a task ends with the process."""
         self._hang_up()
 
-    def _ask(self, **words: Any) -> dict[str, Any]:
+    def _ask_driver(self, **words: Any) -> dict[str, Any]:
         """Send a request to the driver and return its answer; repeat it if the answer is lost.
 
         That does no harm: who takes twice gets the same task, and of two results the first one is
@@ -220,7 +220,7 @@ class _OfDriver:
         deadline_s = time.monotonic() + PATIENCE_S
         while True:
             try:
-                status, answer = self._post(body)
+                status, answer = self._post_request(body)
             except (OSError, http.client.HTTPException, InputFileError) as error:
                 status, answer = 0, str(error).encode()
             if status == http.client.OK:
@@ -234,7 +234,7 @@ class _OfDriver:
                 raise BFTrainerError(f"the driver does not give tasks: status {status}: {problem}")
             time.sleep(0.2)
 
-    def _post(self, body: bytes) -> tuple[int, bytes]:
+    def _post_request(self, body: bytes) -> tuple[int, bytes]:
         """Send a request, and return status and body of the answer. Raises ``OSError``,
         ``HTTPException`` or ``InputFileError`` without one; the next request connects again.
 

@@ -33,13 +33,9 @@ from bftrainer.progress.reporter import Reporter, batches
 from bftrainer.progress.sampler import Sampler
 from bftrainer.progress.script_values import KeptAttributes
 from bftrainer.progress.steps import StepLoop, current_training
-from bftrainer.progress.virtual_ranks import (
-    SeededSamples,
-    StepBatches,
-    VirtualRanks,
-    VirtualSampler,
-    check_kept,
-)
+from bftrainer.progress.virtual_rank_checks import check_kept
+from bftrainer.progress.virtual_rank_data import SeededSamples, StepBatches, VirtualSampler
+from bftrainer.progress.virtual_ranks import VirtualRanks
 from bftrainer.scaling import Batches, LearningRate, LearningRateRule, Scaling
 from bftrainer.wires.data_summary import DataSummary
 
@@ -447,6 +443,7 @@ class Training(StepLoop):
         return self.sampler.samples + steps * self.batches.total(self.size)
 
     def _position(self) -> dict[str, Any]:
+        """Return the position in the data and the learning rate, for a checkpoint."""
         position = {
             "sampler": self.sampler.state_dict(),
             "rate": self.rate.state_dict(),
@@ -459,6 +456,7 @@ class Training(StepLoop):
         return position
 
     def _restore(self, content: Mapping[str, Any]) -> None:
+        """Continue at the position in the data, and with the learning rate, of a checkpoint."""
         self.sampler.load_state_dict(content["sampler"])
         if self._compares_data and self.sampler.summary is not None:
             self.sampler.summary = check_start(
@@ -491,6 +489,7 @@ class Training(StepLoop):
         )
 
     def _advance(self) -> int:
+        """Count the samples of a step; returns those since training began."""
         epoch = self.sampler.epoch
         self.sampler.advance()
         if self._virtual is not None:

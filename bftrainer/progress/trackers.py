@@ -25,7 +25,7 @@ from bftrainer.system.files import write_atomically
 from bftrainer.system.own_programs import module_command
 from bftrainer.wires.messages import TrainerMessage
 from bftrainer.wires.paths import TrainerDirectory
-from bftrainer.wires.typed_json import read_json, typed
+from bftrainer.wires.typed_json import parameter_value, read_json
 
 CLOSE_S = 10.0
 """How long the end of a training waits for its trackers."""
@@ -66,9 +66,9 @@ class Mirror:
             self._process.wait(CLOSE_S)
 
 
-def _wandb(trainer: TrainerMessage, folder: Path, step: int | None) -> Opened:
+def _open_wandb(trainer: TrainerMessage, folder: Path, step: int | None) -> Opened:
     """Open the trainer's run of Weights & Biases, the same one after each restart."""
-    config = {name: typed(text) for name, text in trainer.parameters.items()}
+    config = {name: parameter_value(text) for name, text in trainer.parameters.items()}
     run = import_module("wandb").init(
         # Unchanged by a restart, and different for a trainer of this name in another state
         # directory.
@@ -83,7 +83,7 @@ def _wandb(trainer: TrainerMessage, folder: Path, step: int | None) -> Opened:
     return lambda at, values: run.log({"step": at, **values}), run.finish
 
 
-def _mlflow(trainer: TrainerMessage, folder: Path, step: int | None) -> Opened:
+def _open_mlflow(trainer: TrainerMessage, folder: Path, step: int | None) -> Opened:
     """Open the trainer's run of MLflow, whose id is kept in a file: a restart continues it."""
     mlflow = import_module("mlflow")
     run_file = folder / "mlflow_run"
@@ -97,7 +97,7 @@ def _mlflow(trainer: TrainerMessage, folder: Path, step: int | None) -> Opened:
     return lambda at, values: mlflow.log_metrics(dict(values), step=at), mlflow.end_run
 
 
-def _tensorboard(trainer: TrainerMessage, folder: Path, step: int | None) -> Opened:
+def _open_tensorboard(trainer: TrainerMessage, folder: Path, step: int | None) -> Opened:
     """Open an event file of TensorBoard. ``step`` is the first step that is logged.
 
     It is written without torch, whose ``SummaryWriter`` does the same: torch would be imported at
@@ -122,11 +122,11 @@ def _tensorboard(trainer: TrainerMessage, folder: Path, step: int | None) -> Ope
     return log, writer.close
 
 
-_OPEN = {"wandb": _wandb, "mlflow": _mlflow, "tensorboard": _tensorboard}
+_OPEN = {"wandb": _open_wandb, "mlflow": _open_mlflow, "tensorboard": _open_tensorboard}
 
 
 @contextmanager
-def _safely(tracker: str) -> Iterator[None]:
+def _errors_logged(tracker: str) -> Iterator[None]:
     """Run the block; whatever a tracker raises in it becomes a line of the log."""
     try:
         yield
@@ -147,15 +147,15 @@ def main(path: str) -> None:
         step, values = json.loads(line)
         if index == 0:
             for name in trainer.trackers:
-                with _safely(name):
+                with _errors_logged(name):
                     runs[name] = _OPEN[name](trainer, Path(path), step)
         for name, (log, _) in list(runs.items()):
-            with _safely(name):
+            with _errors_logged(name):
                 log(step, values)
                 continue
             del runs[name]  # it has failed: without an error, ``continue`` skips this
     for name, (_, finish) in runs.items():
-        with _safely(name):
+        with _errors_logged(name):
             finish()
 
 

@@ -147,7 +147,7 @@ def copied_from(source: str, key: bytes, step: int, timeout_s: float) -> Any:
         description = json.loads(client.receive(MOST_BYTES))
         tensors = list(empty_tensors(description))
         for tensor in tensors:
-            left = _memory(tensor)
+            left = _tensor_bytes(tensor)
             while left:
                 piece = client.receive(min(_CHUNK_BYTES, len(left)))
                 left[: len(piece)] = piece
@@ -166,7 +166,7 @@ def copied_from(source: str, key: bytes, step: int, timeout_s: float) -> Any:
         client.close()
 
 
-def _memory(tensor: Any) -> memoryview:
+def _tensor_bytes(tensor: Any) -> memoryview:
     """Return the bytes of a contiguous tensor in the host's memory, not a copy of them."""
     torch = importlib.import_module("torch")
     return (
@@ -227,7 +227,7 @@ class WeightsServer:
             _, description, tensors = self._state
             await sealed.send(description)
             for tensor in tensors:
-                memory = _memory(tensor)
+                memory = _tensor_bytes(tensor)
                 for begin in range(0, len(memory), _CHUNK_BYTES):
                     await sealed.send(memory[begin : begin + _CHUNK_BYTES])
             await sealed.receive(0)

@@ -103,7 +103,7 @@ def read_claim(pattern: str) -> Claim | None:
     for part in parts:
         brackets, wildcard, text = part[1], part[2], part[3]
         if brackets is not None:
-            ranges = _numbers(brackets)
+            ranges = _number_ranges(brackets)
             if ranges is None:
                 return None
             numbers.append(ranges)
@@ -122,7 +122,7 @@ def read_claim(pattern: str) -> Claim | None:
     return Claim(parts[0][3] or "", re.compile(shape, re.DOTALL), tuple(numbers))
 
 
-def _numbers(text: str) -> NumberRanges | None:
+def _number_ranges(text: str) -> NumberRanges | None:
     """Read the inside of a pair of brackets: ``08-10,12`` -> the ranges (8, 10, 2) and (12, 12, 2).
     None if it is no list of ranges.
     """

@@ -20,7 +20,7 @@ from bftrainer.config.pilot import NodesConfig
 from bftrainer.errors import CommandError, SchedulerError, UserError
 from bftrainer.fragment_names import job_of
 from bftrainer.sharing.claims import ClaimComparison
-from bftrainer.sharing.fair_share import Sharer
+from bftrainer.sharing.sharer import Sharer
 from bftrainer.system.printable import printable
 
 _MOST_CHARACTERS = 60
@@ -157,11 +157,11 @@ def surplus(
     """
     if site_max_nodes is None:
         return ()
-    ours = [(_number(job_of(name)), name) for name in fragments]
-    theirs = [(_number(job), "") for job in peer_holders]
+    ours = [(_job_number(job_of(name)), name) for name in fragments]
+    theirs = [(_job_number(job), "") for job in peer_holders]
     return tuple(name for _, name in sorted([*ours, *theirs])[site_max_nodes:] if name)
 
 
-def _number(job: str) -> int:
+def _job_number(job: str) -> int:
     """Return a job id as a number; 0, the earliest, for one that is no number."""
     return int(job) if job.isdecimal() else 0

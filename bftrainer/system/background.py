@@ -26,7 +26,7 @@ class AtOnce:
 
     def start(self, work: Callable[[], T]) -> Future[T]:
         future: Future[T] = Future()
-        _run(work, future)
+        _run_into_future(work, future)
         return future
 
 
@@ -43,11 +43,13 @@ class InThread:
     def start(self, work: Callable[[], T]) -> Future[T]:
         future: Future[T] = Future()
         future.add_done_callback(lambda _: self._on_end())
-        threading.Thread(target=_run, args=(work, future), name="background", daemon=True).start()
+        threading.Thread(
+            target=_run_into_future, args=(work, future), name="background", daemon=True
+        ).start()
         return future
 
 
-def _run(work: Callable[[], T], future: Future[T]) -> None:
+def _run_into_future(work: Callable[[], T], future: Future[T]) -> None:
     """Call a function, and put its result or exception into the future."""
     try:
         future.set_result(work())

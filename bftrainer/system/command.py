@@ -118,10 +118,10 @@ def outcome(
     try:
         out, err = process.communicate(None if stdin is None else stdin.encode(), timeout=timeout_s)
     except subprocess.TimeoutExpired as error:
-        _end(process)
+        _kill_group(process)
         raise CommandError(argv, f"no response within {timeout_s:g} s, killed") from error
     except BaseException:
-        _end(process)
+        _kill_group(process)
         raise
     return Output(out.decode(errors="replace"), err.decode(errors="replace"), process.returncode)
 
@@ -167,7 +167,7 @@ def parsed(argv: Sequence[str], text: str, parse: Callable[[str], Parsed]) -> Pa
         raise parse_error from error
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def _kill_group(process: subprocess.Popen[bytes]) -> None:
     """Kill the program's process group, and wait a moment at most: a process that has left the
     group and keeps the pipes open does not block us.
     """

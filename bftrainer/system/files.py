@@ -14,7 +14,7 @@ from pathlib import Path
 _REMOVED = ".removed-"
 
 
-def make_anew(path: Path) -> None:
+def make_empty_file(path: Path) -> None:
     """Make an empty file for a writer that opens it by name, as ``torch.save`` does, and then
     renames it. Raises ``OSError``.
 

@@ -141,7 +141,9 @@ async def _serve_request(
             connection.close_after(limits.request_s)
             await _send(connection, http, answer, keeps_clients)
         else:
-            await _send(connection, http, _guarded(lambda: service.answer(request)), keeps_clients)
+            await _send(
+                connection, http, _answer_or_error(lambda: service.answer(request)), keeps_clients
+            )
     except h11.RemoteProtocolError as error:
         await _reject(connection, http, error)
 
@@ -184,7 +186,7 @@ async def _in_a_thread(make_answer: Callable[[], HttpAnswer]) -> HttpAnswer:
     future: asyncio.Future[HttpAnswer] = loop.create_future()
 
     def run() -> None:
-        answer = _guarded(make_answer)
+        answer = _answer_or_error(make_answer)
         # The future is done already if the connection was closed meanwhile.
         with suppress(RuntimeError):  # the server has been stopped
             loop.call_soon_threadsafe(lambda: None if future.done() else future.set_result(answer))
@@ -233,7 +235,7 @@ async def _linger(connection: Connection) -> None:
         remaining_bytes -= len(await connection.read())
 
 
-def _guarded(make_answer: Callable[[], HttpAnswer]) -> HttpAnswer:
+def _answer_or_error(make_answer: Callable[[], HttpAnswer]) -> HttpAnswer:
     """Return the answer; 500, with the error on stderr, if it raises."""
     try:
         return make_answer()

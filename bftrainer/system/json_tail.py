@@ -161,31 +161,31 @@ class JsonTail:
             if self._in_long_line:
                 return []
             self._in_long_line = True
-            return [BadLine(f"a line has more than {PIECE_BYTES:,} bytes", _beginning(data))]
+            return [BadLine(f"a line has more than {PIECE_BYTES:,} bytes", _shown_beginning(data))]
         self.offset += end
         lines = data[:end].split(b"\n")[:-1]
         if self._in_long_line:  # the first line is its end
             self._in_long_line = False
             del lines[0]
-        return [_parsed(line) for line in lines if line.strip()]
+        return [_parsed_line(line) for line in lines if line.strip()]
 
 
-def _parsed(line: bytes) -> dict[str, Any] | BadLine:
+def _parsed_line(line: bytes) -> dict[str, Any] | BadLine:
     """Parse a line into its object, or into a :class:`BadLine` that says what is wrong."""
     try:
         value = json.loads(line)
     except UnicodeDecodeError:
-        return BadLine("a line is not UTF-8", _beginning(line))
+        return BadLine("a line is not UTF-8", _shown_beginning(line))
     except ValueError:
-        return BadLine("a line is not JSON", _beginning(line))
+        return BadLine("a line is not JSON", _shown_beginning(line))
     except RecursionError:
-        return BadLine("a line is nested too deeply", _beginning(line))
+        return BadLine("a line is nested too deeply", _shown_beginning(line))
     return (
         value
         if isinstance(value, dict)
-        else BadLine("a line is not a JSON object", _beginning(line))
+        else BadLine("a line is not a JSON object", _shown_beginning(line))
     )
 
 
-def _beginning(line: bytes) -> str:
+def _shown_beginning(line: bytes) -> str:
     return line[:60].decode(errors="replace")

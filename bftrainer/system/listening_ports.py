@@ -77,7 +77,7 @@ class Connection:
         self._loop = asyncio.get_running_loop()
         self.is_client = False
         self._deadline: asyncio.TimerHandle | None = None
-        self.task = self._loop.create_task(self._run())
+        self.task = self._loop.create_task(self._run_loop())
         # A task that is canceled before it begins runs no line of its own.
         self.task.add_done_callback(self._clean_up)
         self.close_after(port.limits.request_s - (time.monotonic() - stranger.since_s))
@@ -142,7 +142,7 @@ class Connection:
             None if seconds is None else self._loop.call_later(seconds, self.task.cancel)
         )
 
-    async def _run(self) -> None:
+    async def _run_loop(self) -> None:
         # The peer has gone, or its time is over: there is nobody to tell.
         with suppress(OSError, EOFError, asyncio.CancelledError):
             await self._port.serve(self)
@@ -205,7 +205,7 @@ class Port:
             time_check.cancel()
             self.listener.close()
             for stranger in [*self.strangers, *self._waiting]:
-                self._end(stranger)
+                self._hang_up(stranger)
             tasks = set(self.tasks)
             for task in tasks:
                 task.cancel()
@@ -215,10 +215,10 @@ class Port:
         """Count this connection as a stranger no longer, since it is a client or has closed, and
         give its room to strangers that wait. May be called twice.
         """
-        if self._remove(stranger):
+        if self._remove_stranger(stranger):
             self._let_waiting_in()
 
-    def _remove(self, stranger: Stranger) -> bool:
+    def _remove_stranger(self, stranger: Stranger) -> bool:
         """Remove a stranger from those that have room; return False if it was not among them."""
         if stranger not in self.strangers:
             return False
@@ -247,7 +247,7 @@ class Port:
                     await asyncio.sleep(_PAUSE_S)
                     return
                 # The oldest one that waits gives its descriptor to the process's reserve.
-                self._end(self._waiting.popleft())
+                self._hang_up(self._waiting.popleft())
             raw.setblocking(False)
             host = str(peer[0]) if isinstance(peer, tuple) else ""
             if not self.welcomes(host):
@@ -262,7 +262,7 @@ class Port:
                 continue
             self._waiting.append(stranger)
             if len(self._waiting) > self._max_strangers():
-                self._end(self._waiting.popleft())
+                self._hang_up(self._waiting.popleft())
         await asyncio.sleep(0)  # let connections run before the next batch
 
     def _max_strangers(self) -> int:
@@ -300,12 +300,12 @@ class Port:
         would_be_largest = count_with_it >= len(largest_crowd)
         if would_be_largest and time.monotonic() - oldest.since_s < self.limits.least_s:
             return False
-        self._end(oldest)
+        self._hang_up(oldest)
         return True
 
-    def _end(self, stranger: Stranger) -> None:
+    def _hang_up(self, stranger: Stranger) -> None:
         """Hang up on a stranger, with or without room, which may have sent nothing yet."""
-        self._remove(stranger)
+        self._remove_stranger(stranger)
         if stranger.connection is not None:
             stranger.connection.task.cancel()
             return
@@ -341,7 +341,7 @@ class Port:
                 if stranger.connection is None and stranger.since_s < oldest_s
             ]
             for stranger in silent_strangers:
-                self._end(stranger)
+                self._hang_up(stranger)
             self._let_waiting_in()
 
     async def _wait_for_arrival(self) -> None:
@@ -363,7 +363,7 @@ class PortServer:
     def __init__(self, name: str, ports: Sequence[Port]) -> None:
         self._ports = tuple(ports)
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread = threading.Thread(target=self._run_loop, name=name, daemon=True)
         self._stopping = threading.Lock()
 
     def start(self) -> None:
@@ -382,7 +382,8 @@ class PortServer:
         for port in self._ports:
             port.listener.close()
 
-    def _run(self) -> None:
+    def _run_loop(self) -> None:
+        """Accept connections until the loop is stopped. Runs in the server's thread."""
         accepting = [self._loop.create_task(port.accept()) for port in self._ports]
         self._loop.run_forever()
         for task in accepting:

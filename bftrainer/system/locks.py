@@ -58,7 +58,7 @@ class OwnerLock:
         file system may have no locks, or another user has put a file of this name there.
         """
         for _ in range(_TRIES):
-            handle = self._open()
+            handle = self._open_lock_file()
             try:
                 is_locked = try_lock(handle, self.path)
                 is_at_path = is_locked and _is_at(handle, self.path)
@@ -82,7 +82,7 @@ class OwnerLock:
             os.close(self._handle)
             self._handle = None
 
-    def _open(self) -> int:
+    def _open_lock_file(self) -> int:
         """Open the lock's file, or make it, and return its descriptor. Raises
         :class:`NotLockableError` if another user has put it there.
         """

@@ -49,7 +49,7 @@ def find_mount(mountinfo: str, path: str, device: str) -> Mount:
         fields, tail_fields = head.split(), tail.split()
         if len(fields) < 6 or len(tail_fields) < 3:
             continue
-        line_device, point, options = fields[2], _unescaped(fields[4]), fields[5]
+        line_device, point, options = fields[2], _decoded_field(fields[4]), fields[5]
         kind, source, super_options = tail_fields[:3]
         if not (path + "/").startswith(point.rstrip("/") + "/"):
             continue
@@ -58,12 +58,12 @@ def find_mount(mountinfo: str, path: str, device: str) -> Mount:
             best_rank = rank
             words = [word.partition("=") for word in f"{options},{super_options}".split(",")]
             values = {name: value for name, _, value in words}
-            mount = Mount(point=point, kind=kind, source=_unescaped(source), options=values)
+            mount = Mount(point=point, kind=kind, source=_decoded_field(source), options=values)
     if mount is None:
         raise InvalidValueError(f"/proc/self/mountinfo lists no mount above {path}")
     return mount
 
 
-def _unescaped(text: str) -> str:
+def _decoded_field(text: str) -> str:
     """Decode a field of mountinfo, where blanks, tabs, line ends and backslashes are octal."""
     return re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), text)

@@ -47,11 +47,13 @@ def route_to(host: str) -> tuple[str, IPv4Network]:
         for _, name in socket.if_nameindex():
             with suppress(InvalidValueError):  # an interface without an IPv4 address
                 if interface_address(name) == address:
-                    return name, IPv4Network(f"{address}/{_netmask(probe, name)}", strict=False)
+                    return name, IPv4Network(
+                        f"{address}/{_interface_netmask(probe, name)}", strict=False
+                    )
     raise InvalidValueError(f"no interface of this host has the address {address}")
 
 
-def _netmask(probe: socket.socket, interface: str) -> str:
+def _interface_netmask(probe: socket.socket, interface: str) -> str:
     siocgifnetmask = 0x891B  # netdevice(7)
     name = struct.pack("256s", interface.encode()[:15])
     return socket.inet_ntoa(fcntl.ioctl(probe, siocgifnetmask, name)[20:24])

@@ -24,9 +24,11 @@ def printable(text: str, keep: str = "") -> str:
     r"""Return ``text`` on one line, with control characters as escapes (``\x1b``, ``\u2028``);
     those in ``keep`` stay as they are.
     """
-    return _UNPRINTABLE.sub(lambda match: match[0] if match[0] in keep else _escape(match[0]), text)
+    return _UNPRINTABLE.sub(
+        lambda match: match[0] if match[0] in keep else _escaped_character(match[0]), text
+    )
 
 
-def _escape(character: str) -> str:
+def _escaped_character(character: str) -> str:
     code = ord(character)
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"

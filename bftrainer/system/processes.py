@@ -35,7 +35,7 @@ def this_process() -> ProcessId:
 
 def identify(pid: int) -> ProcessId | None:
     """Return the process that has this pid now; None if there is none, or only a zombie."""
-    fields = _stat(pid)
+    fields = _stat_fields(pid)
     if fields is None or fields[_FIELD_STATE] in ("Z", "X"):
         return None
     return ProcessId(pid, f"{fields[_FIELD_START]}@{_boot_id()}")
@@ -116,11 +116,11 @@ def environment_of(process: ProcessId) -> dict[str, str]:
 
 def parent_of(process: ProcessId) -> int:
     """The pid of the process's parent; 0 if it is gone."""
-    fields = _stat(process.pid)
+    fields = _stat_fields(process.pid)
     return 0 if fields is None else int(fields[_FIELD_PARENT])
 
 
-def _stat(pid: int) -> list[str] | None:
+def _stat_fields(pid: int) -> list[str] | None:
     """Return the fields of /proc/PID/stat after the command's name; None if there is no such
     process.
     """

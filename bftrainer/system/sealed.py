@@ -42,10 +42,10 @@ class Seal:
         self, key: bytes, client_nonce: bytes, server_nonce: bytes, is_client: bool
     ) -> None:
         sender, receiver = (b"client", b"server") if is_client else (b"server", b"client")
-        self._send_key = _code(key, sender, client_nonce, server_nonce)
-        self._receive_key = _code(key, receiver, client_nonce, server_nonce)
-        self.proof = _code(self._send_key, b"proof")
-        self._expected_proof = _code(self._receive_key, b"proof")
+        self._send_key = _hmac_of_parts(key, sender, client_nonce, server_nonce)
+        self._receive_key = _hmac_of_parts(key, receiver, client_nonce, server_nonce)
+        self.proof = _hmac_of_parts(self._send_key, b"proof")
+        self._expected_proof = _hmac_of_parts(self._receive_key, b"proof")
         self._sent_count = self._received_count = 0
 
     def check_proof(self, proof: bytes) -> None:
@@ -56,17 +56,17 @@ class Seal:
     def tag(self, message: Bytes) -> bytes:
         """Return the code of the next message to send."""
         self._sent_count += 1
-        return _code(self._send_key, self._sent_count.to_bytes(8, "big"), message)
+        return _hmac_of_parts(self._send_key, self._sent_count.to_bytes(8, "big"), message)
 
     def check(self, message: Bytes, tag: bytes) -> None:
         """Check the code of the next message that arrived. Raises :class:`SealError`."""
         self._received_count += 1
         number = self._received_count.to_bytes(8, "big")
-        if not hmac.compare_digest(tag, _code(self._receive_key, number, message)):
+        if not hmac.compare_digest(tag, _hmac_of_parts(self._receive_key, number, message)):
             raise SealError("a message was changed on its way")
 
 
-def _code(key: bytes, *parts: Bytes) -> bytes:
+def _hmac_of_parts(key: bytes, *parts: Bytes) -> bytes:
     """Return the HMAC-SHA256 of all parts in a row."""
     code = hmac.new(key, digestmod=hashlib.sha256)
     for part in parts:
@@ -100,8 +100,8 @@ class SealedClient:
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             nonce = secrets.token_bytes(NONCE_BYTES)
             self._socket.sendall(nonce)
-            self._seal = Seal(key, nonce, bytes(self._take(NONCE_BYTES)), is_client=True)
-            self._seal.check_proof(bytes(self._take(TAG_BYTES)))
+            self._seal = Seal(key, nonce, bytes(self._read_exactly(NONCE_BYTES)), is_client=True)
+            self._seal.check_proof(bytes(self._read_exactly(TAG_BYTES)))
             self._socket.sendall(self._seal.proof)
         except BaseException:
             self._socket.close()
@@ -125,17 +125,17 @@ class SealedClient:
         """Return the next message. Raises :class:`SealError` if it is longer than ``most_bytes``,
         or was changed on its way.
         """
-        (length,) = HEAD.unpack(self._take(HEAD.size))
+        (length,) = HEAD.unpack(self._read_exactly(HEAD.size))
         if length > most_bytes:
             raise SealError(f"a message of {length:,} bytes; expected {most_bytes:,} at most")
-        message = self._take(length)
-        self._seal.check(message, bytes(self._take(TAG_BYTES)))
+        message = self._read_exactly(length)
+        self._seal.check(message, bytes(self._read_exactly(TAG_BYTES)))
         return message
 
     def close(self) -> None:
         self._socket.close()
 
-    def _take(self, count: int) -> bytearray:
+    def _read_exactly(self, count: int) -> bytearray:
         """Read exactly ``count`` bytes. Raises ``ConnectionResetError`` if the other side closes
         before.
         """
@@ -168,11 +168,11 @@ class SealedServer:
         """Do the server's part of the handshake. Raises :class:`SealError` for a client without the
         key.
         """
-        client_nonce = await self._take(NONCE_BYTES)
+        client_nonce = await self._read_exactly(NONCE_BYTES)
         server_nonce = secrets.token_bytes(NONCE_BYTES)
         self._seal = Seal(self._key, client_nonce, server_nonce, is_client=False)
         await self._send(server_nonce + self._seal.proof)
-        self._seal.check_proof(await self._take(TAG_BYTES))
+        self._seal.check_proof(await self._read_exactly(TAG_BYTES))
 
     def packed(self, message: Bytes) -> bytes:
         """Return the bytes of the next message, with its code, for a caller that sends them itself
@@ -192,14 +192,14 @@ class SealedServer:
         or was changed on its way.
         """
         assert self._seal is not None, "greeted"
-        (length,) = HEAD.unpack(await self._take(HEAD.size))
+        (length,) = HEAD.unpack(await self._read_exactly(HEAD.size))
         if length > most_bytes:
             raise SealError(f"a message of {length:,} bytes; expected {most_bytes:,} at most")
-        message = await self._take(length)
-        self._seal.check(message, await self._take(TAG_BYTES))
+        message = await self._read_exactly(length)
+        self._seal.check(message, await self._read_exactly(TAG_BYTES))
         return message
 
-    async def _take(self, count: int) -> bytes:
+    async def _read_exactly(self, count: int) -> bytes:
         """Read exactly ``count`` bytes; further bytes that have come are kept for the next call."""
         while len(self._unread) < count:
             self._unread += await self._read()

@@ -42,17 +42,17 @@ def number(value: object, minimum: float = -MAX_NUMBER, maximum: float = MAX_NUM
     ):
         return float(value)
     raise RefusedValueError(
-        f"expected a number from {minimum:g} to {maximum:g}, found {shown(value)}"
+        f"expected a number from {minimum:g} to {maximum:g}, found {value_text(value)}"
     )
 
 
-def whole(value: object, minimum: int = -MAX_INTEGER, maximum: int = MAX_INTEGER) -> int:
+def bounded_integer(value: object, minimum: int = -MAX_INTEGER, maximum: int = MAX_INTEGER) -> int:
     """Return ``value`` if it is an integer within bounds. Raises :class:`RefusedValueError` for
     anything else.
     """
     if isinstance(value, bool) or not isinstance(value, int) or not minimum <= value <= maximum:
         raise RefusedValueError(
-            f"expected an integer from {minimum} to {maximum}, found {shown(value)}"
+            f"expected an integer from {minimum} to {maximum}, found {value_text(value)}"
         )
     return value
 
@@ -66,9 +66,9 @@ def number_or_none(value: object) -> float | None:
 
 
 def whole_or_none(value: object) -> int | None:
-    """Return :func:`whole` of a value; None for what it refuses."""
+    """Return :func:`bounded_integer` of a value; None for what it refuses."""
     try:
-        return whole(value)
+        return bounded_integer(value)
     except RefusedValueError:
         return None
 
@@ -81,7 +81,7 @@ def text(value: str, max_length: int = MAX_TEXT) -> str:
     return cut.encode("utf-8", "replace").decode()
 
 
-def shown(value: object) -> str:
+def value_text(value: object) -> str:
     """Format any value for an error message, in a few words: a list is "a list", however long."""
     if isinstance(value, bool) or value is None:
         return repr(value)

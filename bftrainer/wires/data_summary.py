@@ -79,6 +79,7 @@ def parse_summary(value: object) -> DataSummary | None:
 
 
 def _samples(value: object) -> tuple[_Sums, ...] | None:
+    """Check the sums of samples in a message; None for any other value."""
     if not isinstance(value, (list, tuple)) or len(value) > SAMPLES:
         return None
     samples = []

@@ -17,10 +17,10 @@ from bftrainer.wires.bounds import (
     MAX_NAME,
     MAX_WORKERS,
     RefusedValueError,
+    bounded_integer,
     number,
-    shown,
     text,
-    whole,
+    value_text,
 )
 from bftrainer.wires.typed_json import from_fields, to_fields
 
@@ -227,14 +227,14 @@ def read_event(line: Mapping[str, Any], now_s: float | None = None) -> EventLine
     """
     word = line.get("event")
     if not isinstance(word, str):
-        return BadEvent("", f"expected a word under 'event', found {shown(word)}")
+        return BadEvent("", f"expected a word under 'event', found {value_text(word)}")
     kind = _TYPES.get(word)
     if kind is None:
         return None
     try:
         at_s = number(line.get("time"), 0.0, 1e11)
-        incarnation = whole(line.get("incarnation"), 0, MAX_INCARNATION)
-        event = _bounded(from_fields(kind, line, word))
+        incarnation = bounded_integer(line.get("incarnation"), 0, MAX_INCARNATION)
+        event = _with_bounded_text(from_fields(kind, line, word))
     except (InputFileError, RefusedValueError) as error:
         return BadEvent(word, str(error))
     return EventLine(at_s if now_s is None else min(at_s, now_s), incarnation, event)
@@ -257,7 +257,7 @@ _RANGES = {
 }
 
 
-def _bounded(event: AnyDriverEvent) -> AnyDriverEvent:
+def _with_bounded_text(event: AnyDriverEvent) -> AnyDriverEvent:
     """Return the event with long text cut, and of a log's tail the last lines. Raises
     :class:`RefusedValueError` for names and numbers out of bounds, because cutting would change
     their meaning.
@@ -265,24 +265,24 @@ def _bounded(event: AnyDriverEvent) -> AnyDriverEvent:
     changes: dict[str, Any] = {}
     for name, value in to_fields(event).items():
         if isinstance(value, str):
-            changes[name] = _name(name, value) if name in _NAMES else text(value)
+            changes[name] = _checked_name(name, value) if name in _NAMES else text(value)
         elif name == "fragments":
             if len(value) > MAX_WORKERS:
                 raise RefusedValueError(
                     f"{name}: expected at most {MAX_WORKERS} names, found {len(value)}"
                 )
-            changes[name] = tuple(_name(name, item) for item in value)
+            changes[name] = tuple(_checked_name(name, item) for item in value)
         elif isinstance(value, tuple):
             changes[name] = tuple(text(item) for item in value[-MAX_LINES:])
         elif name in _RANGES and value is not None:
-            whole(value, *_RANGES[name])  # raises
+            bounded_integer(value, *_RANGES[name])  # raises
     return replace(event, **changes)
 
 
-def _name(key: str, value: str) -> str:
+def _checked_name(key: str, value: str) -> str:
     """Return a name if it is printable and not too long. Raises :class:`RefusedValueError`."""
     if len(value) > MAX_NAME or not value.isprintable():
         raise RefusedValueError(
-            f"{key}: expected at most {MAX_NAME} printable characters, found {shown(value)}"
+            f"{key}: expected at most {MAX_NAME} printable characters, found {value_text(value)}"
         )
     return value

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from bftrainer.wires.bounds import RefusedValueError, number, shown
+from bftrainer.wires.bounds import RefusedValueError, number, value_text
 
 LOSS = "loss"
 """The name under which the ``loss`` of a line is a metric."""
@@ -78,7 +78,7 @@ def parse_metrics(value: object, refused: list[tuple[str, str]]) -> dict[str, fl
     appended to ``refused``.
     """
     if not isinstance(value, dict):
-        refused.append(("metrics", f"expected an object of numbers, found {shown(value)}"))
+        refused.append(("metrics", f"expected an object of numbers, found {value_text(value)}"))
         return {}
     metrics: dict[str, float] = {}
     for index, (name, raw_value) in enumerate(value.items()):
@@ -91,7 +91,7 @@ def parse_metrics(value: object, refused: list[tuple[str, str]]) -> dict[str, fl
             expected = (
                 "up to 64 letters, digits and _./@%+-, and not 'loss', which has a key of its own"
             )
-            refused.append(("metrics", f"expected a name of {expected}; found {shown(name)}"))
+            refused.append(("metrics", f"expected a name of {expected}; found {value_text(name)}"))
             continue
         try:
             metrics[name] = number(raw_value)

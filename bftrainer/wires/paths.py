@@ -26,12 +26,14 @@ class TrainerDirectory:
 
     @property
     def trainer(self) -> Path:
-        """What was submitted, a :class:`~bftrainer.wires.messages.TrainerMessage`."""
+        """The file with the submission, a :class:`~bftrainer.wires.messages.TrainerMessage`."""
         return self.path / "trainer.json"
 
     @property
     def driver(self) -> Path:
-        """How to start and watch workers, :class:`~bftrainer.wires.messages.DriverSettings`."""
+        """The file that says how to start and watch workers,
+        :class:`~bftrainer.wires.messages.DriverSettings`.
+        """
         return self.path / "driver.json"
 
     @property
@@ -78,7 +80,7 @@ class TrainerDirectory:
 
     @property
     def ranks(self) -> Path:
-        """What each rank reports of itself, one file per rank (``wires.rank_line``)."""
+        """The folder of the ranks' own reports, a file per rank (``wires.rank_line``)."""
         return self.path / "ranks"
 
     def rank(self, number: int) -> Path:

@@ -18,10 +18,10 @@ from bftrainer.wires.bounds import (
     MAX_SAMPLES,
     MAX_WORKERS,
     RefusedValueError,
+    bounded_integer,
     number,
-    shown,
     text,
-    whole,
+    value_text,
 )
 from bftrainer.wires.metrics import parse_metrics
 
@@ -138,16 +138,16 @@ def parse_progress(line: Mapping[str, Any], now_s: float | None = None) -> Progr
                 )
             )
         at_s = now_s
-    checkpoint = checked("checkpoint", _path)
+    checkpoint = checked("checkpoint", _checked_path)
     values = get("metrics")
     metrics = {} if values is None else parse_metrics(values, refused)
-    phase = checked("phase", _phase)
+    phase = checked("phase", _checked_phase)
     incarnation = checked("incarnation", _incarnation)
     world_size = checked("world_size", _world_size)
     step = checked("step", _step)
     samples = checked("samples", _samples)
-    loss = checked("loss", lambda value: _loss(value, get("step")))
-    ranks_disagree = checked("ranks_disagree", _sentence)
+    loss = checked("loss", lambda value: _checked_loss(value, get("step")))
+    ranks_disagree = checked("ranks_disagree", _checked_sentence)
     samples_total = checked("samples_total", _samples_total)
     return ProgressLine(
         at_s,
@@ -174,33 +174,33 @@ _Value = TypeVar("_Value")
 _time = partial(number, minimum=0.0, maximum=1e11)
 _samples = partial(number, minimum=0.0, maximum=MAX_SAMPLES)
 _samples_total = partial(number, minimum=1.0, maximum=MAX_SAMPLES)
-_step = partial(whole, minimum=0)
-_incarnation = partial(whole, minimum=0, maximum=MAX_INCARNATION)
-_world_size = partial(whole, minimum=0, maximum=MAX_WORKERS)
+_step = partial(bounded_integer, minimum=0)
+_incarnation = partial(bounded_integer, minimum=0, maximum=MAX_INCARNATION)
+_world_size = partial(bounded_integer, minimum=0, maximum=MAX_WORKERS)
 
 
-def _loss(value: object, step: object) -> float:
+def _checked_loss(value: object, step: object) -> float:
     """Check the loss at a step; that of a training that has diverged has a message of its own."""
     if isinstance(value, float) and not math.isfinite(value):
-        raise RefusedValueError(f"{shown(value)} at step {shown(step)}{DIVERGED}")
+        raise RefusedValueError(f"{value_text(value)} at step {value_text(step)}{DIVERGED}")
     return number(value)
 
 
-def _sentence(value: object) -> str:
+def _checked_sentence(value: object) -> str:
     if not isinstance(value, str):
-        raise RefusedValueError(f"expected a string, found {shown(value)}")
+        raise RefusedValueError(f"expected a string, found {value_text(value)}")
     return printable(text(value, MAX_SENTENCE))
 
 
-def _path(value: object) -> str:
+def _checked_path(value: object) -> str:
     if not isinstance(value, str) or not 0 < len(value) <= MAX_PATH or "\0" in value:
         raise RefusedValueError(
-            f"expected a path of at most {MAX_PATH} characters, found {shown(value)}"
+            f"expected a path of at most {MAX_PATH} characters, found {value_text(value)}"
         )
     return text(value, MAX_PATH)
 
 
-def _phase(value: object) -> Phase | None:
+def _checked_phase(value: object) -> Phase | None:
     if not isinstance(value, str):
-        raise RefusedValueError(f"expected a string, found {shown(value)}")
+        raise RefusedValueError(f"expected a string, found {value_text(value)}")
     return _PHASES.get(value)  # a word of another version is skipped

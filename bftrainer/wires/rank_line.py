@@ -102,7 +102,7 @@ def parse_rank(line: object) -> RankLine | None:
         rate=number_or_none(get("rate")),
         made_with=number_or_none(get("made_with")),
         wanted=number_or_none(get("wanted")),
-        indices=_indices(get("indices")),
+        indices=_checked_indices(get("indices")),
         data_size=whole_or_none(get("data_size")),
         sampler=_short_text(get("sampler")),
         restored_at=whole_or_none(get("restored_at")),
@@ -178,7 +178,7 @@ def _random_states(value: object) -> RandomStates | None:
     return states or None
 
 
-def _indices(value: object) -> Indices | None:
+def _checked_indices(value: object) -> Indices | None:
     """Check the samples of a step, ``[[epoch, [number, ...]], ...]``; None for anything else."""
     if not isinstance(value, list):
         return None

@@ -68,13 +68,13 @@ class DriverView:
     while it runs.
 
     What the driver says:
-    ``on``: where it trains; empty while it starts or stops. ``said_s``: when it said so.
+    ``on``: where it trains; empty while it starts or stops. ``driver_reported_s``: when it said so.
     ``world_size``: the number of its workers there.
     ``with_workers``: (fragment, pid) of workers that run.
     ``withheld``: fragments that it will not use again.
     ``killed``: fragments in which a worker was ended by SIGKILL, not by the driver.
 
-    What rank 0 reports, at ``heard_s``:
+    What rank 0 reports, at ``rank_0_reported_s``:
     ``samples``, ``loss``, ``step``, and ``metrics`` of all lines that were read here.
     ``trains``: it has reported since the last rescale.
     ``before``: (time, samples) of its last line on the nodes before; None without one.
@@ -95,7 +95,7 @@ class DriverView:
     reason: str = ""
     tail: tuple[str, ...] = ()
     on: frozenset[str] = frozenset()
-    said_s: float = 0.0
+    driver_reported_s: float = 0.0
     with_workers: frozenset[tuple[str, int]] = frozenset()
     withheld: frozenset[str] = frozenset()
     killed: frozenset[str] = frozenset()
@@ -103,7 +103,7 @@ class DriverView:
     loss: float | None = None
     step: int | None = None
     world_size: int = 0
-    heard_s: float = 0.0
+    rank_0_reported_s: float = 0.0
     trains: bool = False
     before: tuple[float, float] | None = None
     refused: tuple[tuple[str, str], ...] = ()
@@ -193,7 +193,7 @@ def _after_event(view: DriverView, line: EventLine) -> DriverView:
                 reason="",
                 tail=(),
                 on=frozenset(),
-                said_s=line.at_s,
+                driver_reported_s=line.at_s,
                 with_workers=frozenset(),
                 trains=False,
                 before=None,
@@ -217,12 +217,12 @@ def _after_event(view: DriverView, line: EventLine) -> DriverView:
         case Withheld(fragment=fragment):
             return replace(view, withheld=view.withheld | {fragment})
         case Running(world_size, fragments):
-            before = view.before if view.samples is None else (view.heard_s, view.samples)
+            before = view.before if view.samples is None else (view.rank_0_reported_s, view.samples)
             return replace(
                 view,
                 incarnation=line.incarnation,
                 on=frozenset(fragments),
-                said_s=line.at_s,
+                driver_reported_s=line.at_s,
                 world_size=world_size,
                 trains=False,
                 before=before,
@@ -249,7 +249,7 @@ def _after_last(
         reason=reason,
         tail=tail,
         on=frozenset(),
-        said_s=line.at_s,
+        driver_reported_s=line.at_s,
         trains=False,
     )
 
@@ -281,7 +281,7 @@ class _RankZeroReports:
         self.samples = view.samples
         self.loss = view.loss
         self.step = view.step
-        self.heard_s = view.heard_s
+        self.rank_0_reported_s = view.rank_0_reported_s
         self.trains = view.trains
         self.before = view.before
         self.ranks_disagree = view.ranks_disagree
@@ -293,20 +293,24 @@ class _RankZeroReports:
         self.measurements: list[tuple[float, Mapping[str, float]]] = []
 
     def refuse(self, key: str, problem: str) -> None:
-        """Note a value that cannot be used."""
+        """Record a value that cannot be used."""
         self.view = after_refused(self.view, key, problem)
 
     def add(self, line: ProgressLine) -> None:
-        """Take over the values of one line; a key without a value keeps the value it had."""
+        """Apply the values of one line; a key without a value keeps the value it had."""
         if self._is_of_earlier_step(line):
             line = line._replace(step=None, samples=None, loss=None)
         if line.samples is not None:
             self._add_samples(line, line.samples)
-        self.heard_s = line.at_s or self.heard_s
+        self.rank_0_reported_s = line.at_s or self.rank_0_reported_s
         # A line from before the last rescale was made on the nodes before.
-        if self.samples is not None and self.heard_s < self.view.said_s and self.view.on:
-            self.before = (self.heard_s, self.samples)
-        if self.heard_s >= self.view.said_s and self.view.on:
+        if (
+            self.samples is not None
+            and self.rank_0_reported_s < self.view.driver_reported_s
+            and self.view.on
+        ):
+            self.before = (self.rank_0_reported_s, self.samples)
+        if self.rank_0_reported_s >= self.view.driver_reported_s and self.view.on:
             self.trains = True
         self.times = worker_times.after_progress(self.times, line)
         if line.step is not None:
@@ -332,13 +336,13 @@ class _RankZeroReports:
         return (line.samples or 0.0) < (self.samples or 0.0)
 
     def _add_samples(self, line: ProgressLine, samples: float) -> None:
-        """Take over the number of processed samples; if it falls after a restart, the difference
+        """Apply the number of processed samples; if it falls after a restart, the difference
         counts as repeated.
 
         A fall without a restart is a counter that starts again, as with every epoch: nothing is
         repeated.
         """
-        if _is_too_fast(self.samples, self.heard_s, samples, line.at_s):
+        if _is_too_fast(self.samples, self.rank_0_reported_s, samples, line.at_s):
             problem = (
                 f"expected at most {MAX_SAMPLES_PER_S:g} samples/s, found {self.samples:g} and "
                 f"then {samples:g}"
@@ -366,7 +370,7 @@ class _RankZeroReports:
             samples=self.samples,
             loss=self.loss,
             step=self.step,
-            heard_s=self.heard_s,
+            rank_0_reported_s=self.rank_0_reported_s,
             trains=self.trains,
             before=self.before,
             ranks_disagree=self.ranks_disagree,

@@ -69,7 +69,7 @@ class TaskBoard:
         self._task_of_worker: dict[str, int] = {}
         # Starts of tasks, settled tasks of earlier runs included: they began once.
         self._start_count = self.done_count = self.failed_count = 0
-        self._results_lock = _locked(results)
+        self._results_lock = _lock_of_results(results)
         with ExitStack() as cleanup:  # if a log cannot be read
             cleanup.callback(self._results_lock.release)
             self._results = TaskLog(results, "result", source, users_mode(0o666))
@@ -154,9 +154,9 @@ class TaskBoard:
             return self.source.id_of(index)
 
     def charge(self, task: TaskId, error: str) -> bool:
-        """Note that a task which was handed back has failed, with its traceback; return whether it
-        is put aside, because it has failed :data:`MOST_FAILURES` times. A task that is tried again
-        becomes the last one in the queue.
+        """Record that a task which was handed back has failed, with its traceback; return whether
+        it is put aside, because it has failed :data:`MOST_FAILURES` times. A task that is tried
+        again becomes the last one in the queue.
         """
         index = self.source.index_of(task)
         assert index is not None, "a task that was taken"
@@ -185,7 +185,7 @@ class TaskBoard:
         self._results_lock.release()
 
 
-def _locked(results: Path) -> OwnerLock:
+def _lock_of_results(results: Path) -> OwnerLock:
     """Lock a file of results for this pool. Raises :class:`InputFileError` if another pool of this
     user has the lock. A file that cannot be locked is used all the same, with a line on stderr.
     """

@@ -60,7 +60,7 @@ class TaskLog:
             size = os.fstat(self._handle).st_size  # another program may append without end
             while whole_bytes < size and (line := file.readline(_LINE_BYTES)):
                 number += 1
-                record = self._parsed(line)
+                record = self._parsed_entry(line)
                 if record is None:
                     is_last = self._is_beginning(line) and not file.read(1)
                     if not is_last:
@@ -104,7 +104,7 @@ class TaskLog:
             )
         return text.encode() + b"\n"
 
-    def _parsed(self, line: bytes) -> tuple[int, dict[str, Any]] | None:
+    def _parsed_entry(self, line: bytes) -> tuple[int, dict[str, Any]] | None:
         """Parse a line into (index of its task, object); None for a line that is not of this
         log.
         """

@@ -65,11 +65,11 @@ class TaskSource:
     def _read_file(self) -> str:
         """Check all lines of a file, keep the places of tasks, and return the file's digest."""
         digest = hashlib.sha256()
-        with _opened(self.path) as file:
-            for offset, number, line in _lines(file, self.path):
+        with _opened_file(self.path) as file:
+            for offset, number, line in _numbered_lines(file, self.path):
                 digest.update(line)
                 if line.strip():
-                    self._parsed(line, number)  # raises for a line that is no task
+                    self._parsed_task(line, number)  # raises for a line that is no task
                     self._offsets.append(offset)
                     self._numbers.append(number)
         return digest.hexdigest()
@@ -93,13 +93,13 @@ class TaskSource:
         if self._names:
             return str(self.path / self._names[index])
         try:
-            with _opened(self.path) as file:
+            with _opened_file(self.path) as file:
                 file.seek(self._offsets[index])
-                return self._parsed(file.readline(MOST_BYTES + 1), self._numbers[index])
+                return self._parsed_task(file.readline(MOST_BYTES + 1), self._numbers[index])
         except OSError as error:
             raise InputFileError(str(self.path), error.strerror or str(error)) from error
 
-    def _parsed(self, line: bytes, number: int) -> Any:
+    def _parsed_task(self, line: bytes, number: int) -> Any:
         """Return a line's task. Raises :class:`InputFileError` for a line that is not UTF-8, or not
         JSON.
         """
@@ -138,14 +138,14 @@ def is_too_deep(text: str) -> bool:
 _BRACKET_OR_STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}]')
 
 
-def _opened(path: Path) -> BinaryIO:
+def _opened_file(path: Path) -> BinaryIO:
     """Open the user's file for reading. Raises ``OSError``, also for a pipe or a device, which may
     never end.
     """
     return os.fdopen(open_regular(path, follow_links=True), "rb")
 
 
-def _lines(file: BinaryIO, path: Path) -> Iterator[tuple[int, int, bytes]]:
+def _numbered_lines(file: BinaryIO, path: Path) -> Iterator[tuple[int, int, bytes]]:
     """Yield (offset, number, line) of each line, in bounded memory. What another program appends
     meanwhile is left out.
     """

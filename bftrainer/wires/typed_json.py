@@ -15,7 +15,7 @@ from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 from bftrainer.errors import InputFileError
 from bftrainer.system.regular import read_regular
 from bftrainer.wires import VERSION
-from bftrainer.wires.bounds import RefusedValueError, number, shown, whole
+from bftrainer.wires.bounds import RefusedValueError, bounded_integer, number, value_text
 
 T = TypeVar("T")
 _Check = Callable[[Any, str], Any]
@@ -47,7 +47,8 @@ def read_json(kind: type[T], path: Path) -> T:
     if version != VERSION:
         raise OtherVersionError(
             f"{path}: version",
-            f"expected {VERSION}, found {shown(version)}; another version of bftrainer wrote this "
+            f"expected {VERSION}, found {value_text(version)}; "
+            "another version of bftrainer wrote this "
             "file: install the same one for the pilot and for the script",
         )
     return from_fields(kind, content, str(path))
@@ -68,7 +69,7 @@ def read_object(path: Path) -> dict[str, Any]:
     except RecursionError as error:
         raise InputFileError(str(path), "not JSON: nested too deeply") from error
     if not isinstance(content, dict):
-        raise InputFileError(str(path), f"expected an object, found {shown(content)}")
+        raise InputFileError(str(path), f"expected an object, found {value_text(content)}")
     return content
 
 
@@ -80,7 +81,7 @@ def write_json(path: Path, message: Any, mode: int = 0o666) -> None:
     )
 
     value = {"version": VERSION, **to_fields(message)}
-    write_atomically(path, json.dumps(value, default=_plain).encode(), mode)
+    write_atomically(path, json.dumps(value, default=_json_value).encode(), mode)
 
 
 def from_fields(kind: type[T], content: Mapping[str, Any], where: str) -> T:
@@ -102,7 +103,7 @@ def to_fields(message: Any) -> dict[str, Any]:
     return {name: getattr(message, name) for name, _, _ in _fields_of(type(message))}
 
 
-def _plain(value: Any) -> object:
+def _json_value(value: Any) -> object:
     """Convert a value that JSON has no type for, an enum or a path."""
     return value.value if isinstance(value, Enum) else str(value)
 
@@ -141,7 +142,7 @@ def _check_of(hint: Any) -> _Check:
     if get_origin(hint) is Mapping:
         return _string_object
     if issubclass(hint, Enum):
-        return lambda value, where: _member(hint, value, where)
+        return lambda value, where: _enum_member(hint, value, where)
     raise TypeError(f"no JSON form of {hint}")
 
 
@@ -150,10 +151,10 @@ def _of_type(value: Any, types: tuple[type, ...], expected: str, where: str) -> 
     (:mod:`bftrainer.wires.bounds`). Raises :class:`InputFileError`.
     """
     if not isinstance(value, types) or (isinstance(value, bool) and bool not in types):
-        raise InputFileError(where, f"expected {expected}, found {shown(value)}")
+        raise InputFileError(where, f"expected {expected}, found {value_text(value)}")
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         try:
-            return whole(value) if float not in types else number(value)
+            return bounded_integer(value) if float not in types else number(value)
         except RefusedValueError as error:
             raise InputFileError(where, str(error)) from error
     return value
@@ -161,31 +162,31 @@ def _of_type(value: Any, types: tuple[type, ...], expected: str, where: str) -> 
 
 def _string_list(value: Any, where: str) -> tuple[str, ...]:
     if not isinstance(value, (list, tuple)) or not all(isinstance(item, str) for item in value):
-        raise InputFileError(where, f"expected a list of strings, found {shown(value)}")
+        raise InputFileError(where, f"expected a list of strings, found {value_text(value)}")
     return tuple(value)
 
 
 def _integer_list(value: Any, where: str) -> tuple[int, ...]:
     if not isinstance(value, (list, tuple)):
-        raise InputFileError(where, f"expected a list of integers, found {shown(value)}")
+        raise InputFileError(where, f"expected a list of integers, found {value_text(value)}")
     return tuple(_of_type(item, *_PLAIN[int], where) for item in value)
 
 
 def _string_object(value: Any, where: str) -> dict[str, str]:
     if not isinstance(value, dict) or not all(isinstance(item, str) for item in value.values()):
-        raise InputFileError(where, f"expected an object of strings, found {shown(value)}")
+        raise InputFileError(where, f"expected an object of strings, found {value_text(value)}")
     return value
 
 
-def _member(kind: type[Enum], value: Any, where: str) -> Enum:
+def _enum_member(kind: type[Enum], value: Any, where: str) -> Enum:
     try:
         return kind(value)
     except (ValueError, TypeError):
         words = " or ".join(repr(member.value) for member in kind)
-        raise InputFileError(where, f"expected {words}, found {shown(value)}") from None
+        raise InputFileError(where, f"expected {words}, found {value_text(value)}") from None
 
 
-def typed(text: str) -> str | int | float | bool:
+def parameter_value(text: str) -> str | int | float | bool:
     """Convert the text of a parameter to the value that a tracker gets: ``3``, ``0.1`` and ``true``
     become a number or a truth value, all else stays text.
     """

@@ -83,7 +83,9 @@ def times(policy: Policy, arrivals: tuple[Arrival, ...], gpus: int) -> PolicyTim
     felt = completion(arrivals, outcome.runs)
     assert felt.completed == len(arrivals)
     cluster_s = gpus * felt.last_s
-    work_s = sum(a.trainer.samples_total or 0.0 for a in arrivals)  # one sample/s on one GPU
+    work_s = sum(
+        arrival.trainer.samples_total or 0.0 for arrival in arrivals
+    )  # one sample/s on one GPU
     return PolicyTimes(
         felt.mean_s / 3600,
         felt.last_s / 3600,

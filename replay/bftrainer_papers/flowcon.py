@@ -37,11 +37,16 @@ class FlowConWorker:
         before = memory if isinstance(memory, tuple) else (Lists(),) * len(workers)
         after = tuple(
             self.rules.listen(
-                lists, {c.id: MeasuredGrowth(c.loss, c.used_s) for c in worker.containers}, at_s
+                lists,
+                {
+                    container.id: MeasuredGrowth(container.loss, container.used_s)
+                    for container in worker.containers
+                },
+                at_s,
             )
             for lists, worker in zip(before, workers, strict=True)
         )
-        limits = tuple((m.id, m.limit) for lists in after for m in lists.members)
+        limits = tuple((member.id, member.limit) for lists in after for member in lists.members)
         due = [lists.next_s for lists in after if lists.members]
         return WorkerDecision(limits, wake_at_s=min(due, default=None)), after
 
@@ -227,7 +232,9 @@ def reproduce(plan: ReproductionOptions) -> Reproduction:
     for (number, rules), (best, span_change, better) in PAPER.items():
         label = f"{number} jobs, alpha {100 * rules.alpha:g} %, interval {rules.interval_s:g} s"
         plan.step(label)
-        changes = np.array([_changes(number, rules, seed, contention) for seed in plan.seeds])
+        changes = np.array(
+            [_random_job_changes(number, rules, seed, contention) for seed in plan.seeds]
+        )
         rows += [
             PaperResult(
                 f"{label}: best single completion time",
@@ -256,7 +263,9 @@ def reproduce(plan: ReproductionOptions) -> Reproduction:
     plan.step("Figs. 6.13, 6.14")
     rows.append(_jitter_row(plan.seeds, contention))
     equal = max(
-        abs(_changes(number, rules, seed, 0.0)[1]) for number, rules in PAPER for seed in plan.seeds
+        abs(_random_job_changes(number, rules, seed, 0.0)[1])
+        for number, rules in PAPER
+        for seed in plan.seeds
     )
     rows.append(
         PaperResult(
@@ -329,7 +338,7 @@ def _jitter_row(seeds: Sequence[int], contention: float) -> PaperResult:
     )
 
 
-def _changes(
+def _random_job_changes(
     number: int, rules: Rules, seed: int, contention: float
 ) -> tuple[float, float, float, float]:
     """Return what FlowCon changes for random jobs, in %: the best completion time, makespan, share

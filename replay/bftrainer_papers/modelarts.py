@@ -39,6 +39,12 @@ LAW = Curve(
 )  # [ModelArts Fig. 6]
 
 
+BUG_SHARE, TERMINATED_SHARE = 0.15, 0.1
+"""The shares of jobs with a bug, and of jobs that users terminate [ModelArts 5.4, 5.5]."""
+BUG_FOUND_S = 300.0
+"""A job with a bug fails within this time."""
+
+
 class Disturbance(Enum):
     """The disturbances of [ModelArts 5.4, 5.5]."""
 
@@ -77,9 +83,9 @@ def jobs(
             if disturbance in (Disturbance.NONE, Disturbance.DELAY)
             else actual * float(errors[i])
         )
-        if disturbance is Disturbance.BUGS and lots[i] < 0.25:
+        if disturbance is Disturbance.BUGS and lots[i] < BUG_SHARE + TERMINATED_SHARE:
             estimate = actual
-            stops_s = float(early[i]) * (300.0 if lots[i] < 0.15 else float(trained_s))
+            stops_s = float(early[i]) * (BUG_FOUND_S if lots[i] < BUG_SHARE else float(trained_s))
         up_s = 15.0 if disturbance is Disturbance.DELAY else 0.0
         trainer = Trainer(f"job-{i:04d}", LAW, 1, CAP, up_s, 0.0, estimate)
         arrivals.append(Arrival(float(at_s), trainer, actual, stops_s))
@@ -159,7 +165,7 @@ def reproduce(plan: ReproductionOptions) -> Reproduction:
     if plan.full:
         rows += _by_pool(plan, 1.0, seeds, POOLS[::3])
         rows += _by_pool(plan, 3.0, seeds, POOLS[::3])
-        rows += _disturbances(plan, seeds)
+        rows += _disturbance_rows(plan, seeds)
     model = (
         f"{JOBS} jobs, submissions uniform over {SPAN_H:g} h, training times 5 min + "
         "log-normal (mean 232.6 min in all, sigma "
@@ -226,7 +232,7 @@ def _by_pool(
     return rows
 
 
-def _disturbances(plan: ReproductionOptions, seeds: tuple[int, ...]) -> list[PaperResult]:
+def _disturbance_rows(plan: ReproductionOptions, seeds: tuple[int, ...]) -> list[PaperResult]:
     """Compare the allocators under each disturbance, at the best pool size of the ModelArts paper
     and count 2.
     """

@@ -218,7 +218,7 @@ def fitted_vae_work_s(times_s: Sequence[float], seeds: Sequence[int]) -> float:
 
 def mean_of(changes: Sequence[SpeConChanges], name: str) -> float:
     """Return the mean of one value."""
-    return float(np.mean([getattr(c, name) for c in changes]))
+    return float(np.mean([getattr(change, name) for change in changes]))
 
 
 def effect_row(what: str, paper: float, ours: float, limit: float, why: str = "") -> PaperResult:

@@ -49,12 +49,12 @@ class VirtualCluster:
         rng = np.random.default_rng(np.random.PCG64(seed))
         drawn = rng.integers(len(SERIAL_SHARES), size=len(self.jobs))
         return tuple(
-            _arrival(job, gpus, SERIAL_SHARES[int(place)])
+            _job_arrival(job, gpus, SERIAL_SHARES[int(place)])
             for job, place in zip(self.jobs, drawn, strict=True)
         )
 
 
-def _arrival(job: TracedJob, gpus: int, serial: float) -> Arrival:
+def _job_arrival(job: TracedJob, gpus: int, serial: float) -> Arrival:
     """Turn a job into a trainer that can use 1 to ``gpus`` GPUs, without rescale costs."""
     curve, requested = amdahl(serial, gpus), min(job.gpus, gpus)
     assert job.run_s is not None, "virtual clusters have jobs with run times only"

@@ -19,7 +19,7 @@ from bftrainer_replay.logs.event_log import write_event_log as write_event_log
 from bftrainer_replay.logs.model import EventLog as EventLog
 from bftrainer_replay.logs.model import LogWindow as LogWindow
 from bftrainer_replay.logs.model import PoolEvent as PoolEvent
-from bftrainer_replay.logs.model import cut as cut
+from bftrainer_replay.logs.model import restricted_log as restricted_log
 from bftrainer_replay.logs.open import LogFormat as LogFormat
 from bftrainer_replay.logs.open import OpenedLog as OpenedLog
 from bftrainer_replay.logs.open import open_log as open_log
@@ -42,7 +42,7 @@ from bftrainer_replay.sweep.run_grid import sweep as sweep
 from bftrainer_replay.workload.curves import TABLE_2 as TABLE_2
 from bftrainer_replay.workload.curves import read_curves as read_curves
 from bftrainer_replay.workload.workload import Workload as Workload
-from bftrainer_replay.workload.workload import diverse as diverse
 from bftrainer_replay.workload.workload import hpo as hpo
 from bftrainer_replay.workload.workload import read_workload as read_workload
 from bftrainer_replay.workload.workload import submissions as submissions
+from bftrainer_replay.workload.workload import trainers_of_many_users as trainers_of_many_users

@@ -117,9 +117,9 @@ class LimitedFile(io.RawIOBase):
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]  # io says WriteableBuffer
         """Read content into the buffer, as io.RawIOBase does; at most 256 KiB at a time."""
         if self._decompressor:
-            data = self._decompressed(min(len(buffer), _PIECE))
+            data = self._read_decompressed(min(len(buffer), _PIECE))
         else:
-            data = self._plain(len(buffer))
+            data = self._read_plain(len(buffer))
         self._bytes_out += len(data)
         self._check_limits()
         buffer[: len(data)] = data
@@ -150,7 +150,7 @@ class LimitedFile(io.RawIOBase):
         self._file.close()
         super().close()
 
-    def _plain(self, size: int) -> bytes:
+    def _read_plain(self, size: int) -> bytes:
         """Read up to ``size`` bytes of a file that is not compressed; empty at the end."""
         if self._pending:
             data = self._pending[:size]
@@ -175,7 +175,7 @@ class LimitedFile(io.RawIOBase):
             self._on_bytes(len(data))
         return data
 
-    def _decompressed(self, size: int) -> bytes:
+    def _read_decompressed(self, size: int) -> bytes:
         """Return up to ``size`` bytes of the content of a compressed file; empty at the end."""
         while True:
             assert self._decompressor is not None

@@ -30,10 +30,10 @@ from bftrainer.decide.policies.equal_share import EqualShare
 from bftrainer.slots import Grain
 from bftrainer_replay.generation.generate import generate
 from bftrainer_replay.logs.event_log import parse_time, read_event_log
-from bftrainer_replay.logs.model import LogWindow, cut
+from bftrainer_replay.logs.model import LogWindow, restricted_log
 from bftrainer_replay.simulation.engine.library import installed
 from bftrainer_replay.simulation.play import ReplayOutcome, Scenario, play
-from bftrainer_replay.workload.workload import diverse, submissions
+from bftrainer_replay.workload.workload import submissions, trainers_of_many_users
 
 SUMMIT = "summit-2021-02/summit-2021-02-events.csv.gz"
 START_S = parse_time("2021-02-10T20:21:15")
@@ -53,8 +53,10 @@ def window_of(hours: float) -> tuple[LogWindow, str]:
     path = Path(os.environ.get("BFTRAINER_DATA") or beside) / SUMMIT
     if path.exists():
         log = read_event_log(path)
-        return cut(log, start_s=START_S, end_s=START_S + hours * 3600), "the Summit log"
-    return cut(generate(4734, hours / 24, 1)), "a generated log (the Summit log is not here)"
+        return restricted_log(log, start_s=START_S, end_s=START_S + hours * 3600), "the Summit log"
+    return restricted_log(
+        generate(4734, hours / 24, 1)
+    ), "a generated log (the Summit log is not here)"
 
 
 def policy_of(name: str) -> Policy:
@@ -80,7 +82,7 @@ def main() -> None:
         sys.exit("no engine is installed; run make engine")
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     window, source = window_of(hours)
-    arrivals = diverse(submissions(window.start_s, 6000, 36.0), 1)
+    arrivals = trainers_of_many_users(submissions(window.start_s, 6000, 36.0), 1)
     console.print(f"{source}, {hours:g} h, 6,000 diverse trainers (seed 1), stall costs")
     table = Table("policy", "P_jmax", "decisions", "Python s", "engine s", "ratio", "decisions/s")
     for name, places in CASES:

@@ -189,7 +189,7 @@ def measure(run: Run) -> Figures:
         threading.Thread(target=look_on, daemon=True).start()
         with (state / "log.jsonl").open("w") as out:
             stdout, sys.stdout = sys.stdout, out
-            pilot_log._logger.cache_clear()  # it keeps the output that it began with
+            pilot_log._line_printer.cache_clear()  # it keeps the output that it began with
             try:
                 driver = driver_settings(config.workers, config.times.file_poll_s)
                 audit = Auditor(state, clock, start_after_s=0.0)

@@ -143,7 +143,7 @@ def show(
 
 def sent(kind: str, workers: int) -> float:
     """Return how often rank 0 sends as many bytes as its gradients have."""
-    from bftrainer.progress.virtual_ranks import subtrees, virtual_ranks_of
+    from bftrainer.progress.virtual_rank_tree import subtrees, virtual_ranks_of
 
     trees = 1
     if kind != "DDP":

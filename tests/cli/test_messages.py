@@ -266,9 +266,9 @@ def test_json_is_exact(home: House) -> None:
 def test_the_pilots_own_lines(format: str, capsys: pytest.CaptureFixture[str]) -> None:
     from bftrainer.console.cli import pilot_log
 
-    pilot_log._logger.cache_clear()
+    pilot_log._line_printer.cache_clear()
     print_fact(NoteAdded(1.0, "failure", EVIL, EVIL), format)
-    pilot_log._logger.cache_clear()
+    pilot_log._line_printer.cache_clear()
     (line,) = capsys.readouterr().out.splitlines()
     assert UNPRINTABLE.findall(line) == []
     assert format == "text" or json.loads(line)["text"] == EVIL

@@ -23,7 +23,7 @@ from support.patience import PATIENCE
 
 from bftrainer.console.cli.tables import (
     TableColumn,
-    hanging,
+    hanging_indent,
     name_column,
     number_column,
     remark_column,
@@ -166,9 +166,9 @@ def test_what_is_left_out_is_told_with_the_way_to_see_it(
     out, err = capsys.readouterr()
     assert "submitted" in out
     assert err == ""
-    assert hanging("ok  ", "a " * 60).splitlines()[1].startswith("    a a")
+    assert hanging_indent("ok  ", "a " * 60).splitlines()[1].startswith("    a a")
     monkeypatch.delenv("COLUMNS")
-    assert hanging("ok  ", "a " * 60) == "ok  " + "a " * 60
+    assert hanging_indent("ok  ", "a " * 60) == "ok  " + "a " * 60
 
 
 # --- every command that prints a table

@@ -31,7 +31,7 @@ from bftrainer.decide.domain.model import Curve, Learning, Trainer
 from bftrainer.decide.domain.rescaling import Rescaling, rescaled
 from bftrainer.decide.domain.state import State
 from bftrainer.decide.estimation.estimates import estimate
-from bftrainer.decide.estimation.update import MAX_KEPT, lessons
+from bftrainer.decide.estimation.update import MAX_KEPT, measurement_texts
 from bftrainer.decide.policies.bftrainer import BFTrainer
 from bftrainer.plugins import build_policy
 from bftrainer_replay.simulation.learned_curves import without_curves
@@ -312,12 +312,12 @@ def test_a_blank_trainer_gets_its_share_of_the_pool_or_alone_all_of_it() -> None
 def test_a_flat_curve_is_found_out() -> None:
     """With that estimate, the policy would leave the trainer on one node forever."""
     state = begun(learned("a", Curve((1, 16), (50.0, 50.0)), window_s=20.0))
-    sizes, learned_of = [len(state.active[0].nodes)], [lessons(state)]
+    sizes, learned_of = [len(state.active[0].nodes)], [measurement_texts(state)]
     for at_s in range(60, 1200, 60):
         n = len(state.active[0].nodes)
         state = after(state, RateSeen("a", n, TRUTH.at(n), 30.0), at_s=float(at_s))
         sizes.append(len(state.active[0].nodes))
-        learned_of.append(lessons(state))
+        learned_of.append(measurement_texts(state))
     assert len(set(learned_of)) == 5, (
         "nothing, a size, a trial, two more sizes: each time it may use other nodes"
     )

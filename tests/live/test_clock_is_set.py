@@ -108,7 +108,9 @@ def learned(path: Path, off_s: float) -> tuple[list[str], list[str]]:
             home.launcher.progress(
                 "a", 10.0 * (at_s if at_s < 20 else max(at_s - 8, 20))
             )  # a stall of 8 s
-            driver.view = replace(driver.view, heard_s=driver.view.heard_s + off_s)
+            driver.view = replace(
+                driver.view, rank_0_reported_s=driver.view.rank_0_reported_s + off_s
+            )
 
     for at_s in range(1, 160):
         home.at(at_s, report)

@@ -66,8 +66,8 @@ def assert_usable(view: DriverView) -> None:
     assert all(math.isfinite(it) and abs(it) <= 1e30 for it in numbers(view))
     assert view.samples is None or 0 <= view.samples <= 1e15
     assert 0 <= view.incarnation <= 10**9
-    assert view.said_s <= time.time()
-    assert view.heard_s <= time.time()
+    assert view.driver_reported_s <= time.time()
+    assert view.rank_0_reported_s <= time.time()
     assert all(
         it.encode() is not None and len(it) <= 2000
         for name in view.__slots__
@@ -144,7 +144,7 @@ def test_a_time_ahead_of_the_pilots_is_the_pilots(directory: TrainerDirectory) -
     directory.progress.write_text(progress(time=time.time() + 3600.0) + "\n")
     view = DirectoryLauncher(directory.path.parent, {}).look("t")
     assert_usable(view)
-    assert view.heard_s > time.time() - 60
+    assert view.rank_0_reported_s > time.time() - 60
     assert "s ahead of the pilot's clock" in problems(view)["progress time"]
 
 

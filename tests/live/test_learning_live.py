@@ -28,12 +28,16 @@ from bftrainer.wires.reports import DriverView, after_event, after_progress
 
 
 def heard(view: DriverView, at_s: float, samples: float) -> DriverView:
-    return replace(view, heard_s=at_s, samples=samples, trains=True)
+    return replace(view, rank_0_reported_s=at_s, samples=samples, trains=True)
 
 
-def running(fragments: str, said_s: float, view: DriverView | None = None) -> DriverView:
+def running(fragments: str, driver_reported_s: float, view: DriverView | None = None) -> DriverView:
     return replace(
-        view or DriverView(), alive=True, on=frozenset(fragments), said_s=said_s, trains=False
+        view or DriverView(),
+        alive=True,
+        on=frozenset(fragments),
+        driver_reported_s=driver_reported_s,
+        trains=False,
     )
 
 
@@ -92,7 +96,7 @@ def test_work_done_twice_counts_as_standing_still() -> None:
 
 
 def test_a_start_costs_from_the_drivers_first_word() -> None:
-    started = DriverView(alive=True, said_s=90.0)
+    started = DriverView(alive=True, driver_reported_s=90.0)
     stalls = [s for s in fed([started, *steady("a", 98, 130, 0.0)]) if isinstance(s, StallSeen)]
     assert [(s.grew, s.seconds) for s in stalls] == [(True, pytest.approx(8.0))]
 
@@ -102,7 +106,7 @@ def test_where_the_old_nodes_train_on_start_and_switch_are_told_apart() -> None:
     restart its workers for that.
     """
     before = steady("a", 100, 130, 0.0)
-    for gap in ([], [replace(before[-1], on=frozenset(), said_s=130.5, trains=False)]):
+    for gap in ([], [replace(before[-1], on=frozenset(), driver_reported_s=130.5, trains=False)]):
         seen = fed([*before, *gap, *steady("ab", 131, 160, 300.0, before[-1])], decided_s=122.0)
         (stall,) = (s for s in seen if isinstance(s, StallSeen))
         assert (stall.grew, stall.seconds, stall.start_s) == (
@@ -118,7 +122,9 @@ def test_where_the_old_nodes_train_on_start_and_switch_are_told_apart() -> None:
         [*steady("ab", 100, 130, 0.0), *steady("a", 131, 160, 600.0, before[-1])], decided_s=122.0
     )
     assert [s.start_s for s in shrunk if isinstance(s, StallSeen)] == [None]
-    alone = fed([DriverView(alive=True, said_s=90.0), *steady("a", 98, 130, 0.0)], decided_s=85.0)
+    alone = fed(
+        [DriverView(alive=True, driver_reported_s=90.0), *steady("a", 98, 130, 0.0)], decided_s=85.0
+    )
     (stall,) = (s for s in alone if isinstance(s, StallSeen))
     assert (stall.seconds, stall.start_s) == (pytest.approx(13.0), None), (
         "from the decision; nothing trained meanwhile"
@@ -159,7 +165,7 @@ def test_the_line_at_the_switch_says_how_long_the_old_nodes_trained() -> None:
 def test_work_that_was_not_saved_is_lost_and_no_stall() -> None:
     """300 samples at 130, of which the next driver's first line knows 100: it started in 4 s."""
     before = steady("a", 100, 130, 0.0)
-    started = DriverView(alive=True, said_s=140.0, samples=300.0)
+    started = DriverView(alive=True, driver_reported_s=140.0, samples=300.0)
     seen = fed(
         [*before, replace(before[-1], alive=False), started, *steady("a", 144, 170, 100.0, started)]
     )
@@ -172,7 +178,15 @@ def test_a_trainer_that_stops_or_says_no_samples_gives_nothing() -> None:
     assert fed([*views, replace(views[-1], alive=False), *steady("a", 200, 208, 80.0)]) == []
     silent = running("a", 100.0)
     assert (
-        fed([silent, *(replace(silent, heard_s=float(t), trains=True) for t in range(100, 160))])
+        fed(
+            [
+                silent,
+                *(
+                    replace(silent, rank_0_reported_s=float(t), trains=True)
+                    for t in range(100, 160)
+                ),
+            ]
+        )
         == []
     )
 
@@ -192,7 +206,7 @@ def trains(home: House, truth: dict[str, Curve], saved: dict[str, float] | None 
         for name, driver in home.launcher.drivers.items():
             at_s, samples = done.get(name, (now, 0.0))
             view = driver.view
-            if not (view.alive and view.on) or view.said_s > at_s:
+            if not (view.alive and view.on) or view.driver_reported_s > at_s:
                 resumes = saved if saved and view.incarnation > 1 else {}
                 done[name] = (
                     now,

@@ -235,7 +235,7 @@ def test_a_main_job_starts_within_a_look_and_the_trainers_notice(
     assert held == [8, 8]
     lines = [line for line in pilot.notes() if line.startswith("yield")]
     assert len(lines) == 3
-    assert len(pilot.launcher.hurried) >= 1 + 3, "trainers save at once, without imports ahead"
+    assert len(pilot.launcher.urgent) >= 1 + 3, "trainers save at once, without imports ahead"
     assert lines[1].startswith("yield job 2 3 nodes, Resources: 3 nodes released 0.0 s after")
     assert pilot.noted("give way") == [
         f"yield: the pilot releases nodes when main jobs wait for them ({WHY})"

@@ -128,12 +128,15 @@ def test_a_node_is_free_only_when_its_driver_says_so() -> None:
     it = standing(desired=some(A, B), view=ALIVE)
     apply_step(it, ChangeHosts(some(A, B)), 0.0, 0.0)
     it.view = DriverView(
-        alive=True, on=some("1", "2"), said_s=1.0, with_workers=frozenset({("1", 10), ("2", 20)})
+        alive=True,
+        on=some("1", "2"),
+        driver_reported_s=1.0,
+        with_workers=frozenset({("1", 10), ("2", 20)}),
     )
     apply_step(it, ChangeHosts(some(A)), 10.0, 10.0)
     assert occupied_nodes(it, 10.0) == some(A, B), "told, not done"
     assert occupied_nodes(it, 10.0 + SETTLE_S + 1) == some(A, B), "it still says that it is there"
-    it.view = replace(it.view, on=some("1"), said_s=11.0)
+    it.view = replace(it.view, on=some("1"), driver_reported_s=11.0)
     assert occupied_nodes(it, 11.0) == some(A, B), "its worker has not ended"
     it.view = replace(it.view, with_workers=frozenset({("1", 10)}))
     assert occupied_nodes(it, 11.0) == some(A)
@@ -221,7 +224,7 @@ def test_it_trains_once_rank_0_has_reported_since_the_change() -> None:
 QUEUED, WAITING, RUNNING = TrainerStatus.QUEUED, TrainerStatus.WAITING, TrainerStatus.RUNNING
 CANCELED, DONE, FAILED = TrainerStatus.CANCELED, TrainerStatus.DONE, TrainerStatus.FAILED
 RUN, STOP = TargetState.RUN, TargetState.STOP
-STARTED = DriverView(alive=True, incarnation=1, heard_s=9.0)
+STARTED = DriverView(alive=True, incarnation=1, rank_0_reported_s=9.0)
 ON = replace(STARTED, on=frozenset({"7"}))
 SILENT = DriverView()
 
@@ -417,7 +420,7 @@ def managed(view: DriverView) -> ManagedTrainer:
 def test_a_program_that_never_reports_has_trained_unless_it_fails(
     has_trained: bool, trained_s: float
 ) -> None:
-    trainer = managed(replace(ON, heard_s=0.0))
+    trainer = managed(replace(ON, rank_0_reported_s=0.0))
     trainer.account(10.0)
     first = trainer.take_usage()
     assert first is not None
@@ -429,9 +432,9 @@ def test_a_program_that_never_reports_has_trained_unless_it_fails(
 
 
 def test_the_start_of_a_program_that_reports_later_has_not_trained() -> None:
-    trainer = managed(replace(ON, heard_s=0.0))
+    trainer = managed(replace(ON, rank_0_reported_s=0.0))
     trainer.account(10.0)
-    trainer.state.view = replace(ON, heard_s=9.0, trains=True)
+    trainer.state.view = replace(ON, rank_0_reported_s=9.0, trains=True)
     trainer.account(5.0)
     usage = trainer.take_usage()
     assert usage is not None

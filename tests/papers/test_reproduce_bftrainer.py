@@ -30,7 +30,7 @@ from bftrainer_papers.bftrainer.tables import rank_correlation, runtime_table, t
 from bftrainer_papers.reproduction import PaperResult, ResultVerdict
 from bftrainer_replay.analysis.characterize import characterize
 from bftrainer_replay.generation.generate import generate
-from bftrainer_replay.logs.model import EventLog, PoolEvent, cut, cut_short
+from bftrainer_replay.logs.model import EventLog, PoolEvent, cut_short, restricted_log
 from bftrainer_replay.logs.node_list import read_node_list
 from bftrainer_replay.sweep.result_files import ResultStore
 from bftrainer_replay.sweep.run_tasks import do_all
@@ -301,5 +301,5 @@ def test_the_anchors_of_section_2_1_and_table_1() -> None:
     assert (week.machine_nodes, week.span_s) == (1024, 168 * H)
     assert (
         replace(week, events=()).initial
-        == cut(log, end_s=week.start_s, nodes=nodes[:1024], start_s=week.start_s).initial
+        == restricted_log(log, end_s=week.start_s, nodes=nodes[:1024], start_s=week.start_s).initial
     )

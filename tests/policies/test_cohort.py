@@ -128,7 +128,7 @@ def test_a_free_cohort_is_split_as_the_formula_says(seed: int) -> None:
     state = State(3, now, frozenset().union(new, *own), active)
     division = Division(MODEL, [CURVE] * 3, state, sorted(cohorts, key=lambda c: c[0]))
     free = next(c for c in division._cohorts if c.nodes)
-    division._split(free)
+    division._divide_cohort(free)
     found = tuple(len(set(given) & new) for given in division.nodes())
     held = [[(ages[j], sizes[j])] if sizes[j] else [] for j in range(3)]
     best, sum_of = best_by_hand(trainers, held, stalls, age_s, len(new))

@@ -174,9 +174,9 @@ def test_ageing_turns_the_balance_after_a_wait() -> None:
 
 
 def test_slopes_come_from_the_last_two_reports() -> None:
-    losses = Losses(1.0, 1.0, 0.0).then(100.0, 0.8).then(300.0, 0.7)
+    losses = Losses(1.0, 1.0, 0.0).after_report(100.0, 0.8).after_report(300.0, 0.7)
     assert (losses.first, losses.latest, losses.per_sample) == (1.0, 0.7, pytest.approx(0.0005))
-    assert losses.then(300.0, 0.6) == Losses(1.0, 0.6, 300.0, losses.per_sample)
+    assert losses.after_report(300.0, 0.6) == Losses(1.0, 0.6, 300.0, losses.per_sample)
 
 
 def test_parameters_behind_the_name() -> None:

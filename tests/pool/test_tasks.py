@@ -519,7 +519,7 @@ def test_a_driver_does_not_wait_while_the_list_is_read(tmp_path: Path) -> None:
     server.workers |= {"reader", "other"}
     source, results = str(tmp_path / "list.txt"), str(tmp_path / "out.jsonl")
     request = {"source": source, "results": results, "verb": "take", "worker": "reader"}
-    reads = threading.Thread(target=server._answer, args=(request,))
+    reads = threading.Thread(target=server._answer_request, args=(request,))
     reads.start()
     assert reading.wait(60)
     ends = threading.Thread(target=server.ended, args=("other",))
@@ -535,11 +535,11 @@ def test_a_driver_does_not_wait_while_the_list_is_read(tmp_path: Path) -> None:
 class GrowingSource(TaskSource):
     """A list to which somebody appends as fast as it is read."""
 
-    def _parsed(self, line: bytes, number: int) -> object:
+    def _parsed_task(self, line: bytes, number: int) -> object:
         assert number < 100, "the list is read for as long as somebody appends to it"
         with self.path.open("ab") as file:
             file.write(b"another\n")
-        return super()._parsed(line, number)
+        return super()._parsed_task(line, number)
 
 
 def test_a_list_is_as_long_as_it_was_at_the_start(tmp_path: Path) -> None:
@@ -558,7 +558,7 @@ def test_a_worker_that_ends_while_the_list_is_read_gets_no_task(tmp_path: Path) 
         "verb": "take",
     }
     with server._opening:  # somebody's request reads the list
-        asks = threading.Thread(target=server._answer, args=({**ask, "worker": "first"},))
+        asks = threading.Thread(target=server._answer_request, args=({**ask, "worker": "first"},))
         ends = threading.Thread(target=server.ended, args=("first",))
         asks.start()
         time.sleep(0.2)
@@ -566,6 +566,6 @@ def test_a_worker_that_ends_while_the_list_is_read_gets_no_task(tmp_path: Path) 
         ends.join(0.2)
     asks.join()
     ends.join()
-    found = server._answer({**ask, "worker": "next"})
+    found = server._answer_request({**ask, "worker": "next"})
     assert found is not None
     assert "task" in found

@@ -16,7 +16,7 @@ from support.recording import Recording, changes_of, idle_at_the_end
 
 from bftrainer_replay.analysis.characterize import characterize
 from bftrainer_replay.logs.event_log import read_event_log
-from bftrainer_replay.logs.model import cut
+from bftrainer_replay.logs.model import restricted_log
 
 LSF = ("--scheduler", "lsf")
 A_LOOK_S = 60.0
@@ -54,7 +54,7 @@ def test_a_job_is_in_the_record_with_its_node_and_times(lab: Lab, tmp_path: Path
     assert asked_s - A_LOOK_S < left_s < killed_s
     assert killed_s - A_LOOK_S < joined_s
     assert left_s < joined_s
-    found = characterize(cut(log))
+    found = characterize(restricted_log(log))
     assert found.node_hours * 3600 == pytest.approx(4 * found.span_h * 3600 - (joined_s - left_s))
     assert (found.machine_nodes, found.fragments) == (4, 5)
 

@@ -17,7 +17,7 @@ from bftrainer.console.cli.main import run
 from bftrainer_replay.analysis.characterize import characterize
 from bftrainer_replay.analysis.idle_causes import IdleCause
 from bftrainer_replay.logs.event_log import read_event_log
-from bftrainer_replay.logs.model import cut
+from bftrainer_replay.logs.model import restricted_log
 
 
 def test_a_job_is_in_the_record_with_its_nodes_and_times(
@@ -63,7 +63,7 @@ def test_a_job_is_in_the_record_with_its_nodes_and_times(
     ended = int((lab.root / "log" / "ended").read_text())
     assert asked_s - 1 <= left_s <= ended
     assert ended - 1 <= min(joined_s) <= max(joined_s) <= log.events[-1].at_s
-    found = characterize(cut(log))
+    found = characterize(restricted_log(log))
     assert found.idle_while is not None
     assert found.idle_while.of(IdleCause.NO_JOB) > 0
     assert out.read_text().splitlines()[-1].endswith(",8,"), "the held job does not wait"

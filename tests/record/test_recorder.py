@@ -33,7 +33,7 @@ from bftrainer.errors import InputFileError, SchedulerError, StoreError, UserErr
 from bftrainer_replay.analysis.characterize import characterize
 from bftrainer_replay.analysis.idle_causes import IdleCause
 from bftrainer_replay.logs.event_log import read_event_log, write_event_log
-from bftrainer_replay.logs.model import EventLog, cut
+from bftrainer_replay.logs.model import EventLog, restricted_log
 from bftrainer_replay.recording.cluster_recorder import ClusterRecorder, RecordingTotals
 from bftrainer_replay.recording.file import RecordFile
 from bftrainer_replay.recording.samples import sample_of
@@ -202,14 +202,14 @@ def test_gaps_are_neither_idle_nor_busy(tmp_path: Path, clock: FakeClock) -> Non
     clock.at_s += 3600 * 5
     record(path, Script(clock, *["ab"] * 361))
     log = read_event_log(path)
-    found = characterize(cut(log))
+    found = characterize(restricted_log(log))
     assert found.span_h == pytest.approx(2.0, abs=0.01)
     assert found.unknown_h == pytest.approx(5.0, abs=0.01)
     assert found.eq_nodes == pytest.approx(2.0, abs=0.01)
     assert found.idle_share == pytest.approx(2 / 6, abs=0.01)
     assert (found.joins, found.leaves, found.events, found.fragments) == (0, 0, 1, 4)
     assert (found.idle_nodes_min, found.idle_nodes_median, found.idle_nodes_max) == (2, 2, 2)
-    inside = characterize(cut(log, start_s=T0 + 1800, end_s=T0 + 7200))
+    inside = characterize(restricted_log(log, start_s=T0 + 1800, end_s=T0 + 7200))
     assert (inside.unknown_h, inside.idle_nodes_min) == (pytest.approx(1.0, abs=0.01), 2)
     again = tmp_path / "converted.csv"
     write_event_log(again, log)
@@ -264,7 +264,7 @@ def test_what_waited_is_in_the_record_without_transitions(tmp_path: Path, clock:
     record(path, Script(clock, *["abc"] * 7, waiting=waiting))
     assert [row.rpartition(",")[2] for row in rows(path)] == ["4", "2", ""]
     log = read_event_log(path)
-    found = characterize(cut(log)).idle_while
+    found = characterize(restricted_log(log)).idle_while
     assert found is not None
     # 3 nodes for 40 s while only the job of 4 waits, for 20 s while that of 2 does.
     assert found.of(IdleCause.TOO_LARGE) * 3600 == pytest.approx(120)

@@ -10,7 +10,7 @@ from support.data import data_file
 
 from bftrainer.decide.domain.events import PoolChanged
 from bftrainer_replay.logs.event_log import parse_time, read_event_log
-from bftrainer_replay.logs.model import EventLog, LogWindow, PoolEvent, cut
+from bftrainer_replay.logs.model import EventLog, LogWindow, PoolEvent, restricted_log
 
 
 def window(
@@ -44,4 +44,4 @@ def summit_names() -> list[str]:
 def summit_window(hours: float, **more: Any) -> LogWindow:
     """From the beginning of the paper's week on."""
     start_s = parse_time("2021-02-10T20:21:15")
-    return cut(summit_log(), start_s=start_s, end_s=start_s + hours * 3600, **more)
+    return restricted_log(summit_log(), start_s=start_s, end_s=start_s + hours * 3600, **more)

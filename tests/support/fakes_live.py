@@ -250,7 +250,7 @@ class FakeLauncher:
     overlaps: list[str] = field(default_factory=list)
     fits: dict[str, int] = field(default_factory=dict)
     """The largest number of nodes on which a trainer's memory suffices."""
-    hurried: list[str] = field(default_factory=list)
+    urgent: list[str] = field(default_factory=list)
     """Fragments that trainers were told to leave within seconds."""
 
     def start(
@@ -272,8 +272,8 @@ class FakeLauncher:
         else:
             self.clock.after(self.slow.get(name, self.takes_s), lambda: self._run(name))
 
-    def order(self, name: str, hosts: Iterable[HostSlots], hurried: Iterable[str] = ()) -> None:
-        self.hurried += hurried
+    def order(self, name: str, hosts: Iterable[HostSlots], urgent: Iterable[str] = ()) -> None:
+        self.urgent += urgent
         self.drivers[name].hosts = tuple(hosts)
         self._note("order", name, self.drivers[name].hosts)
         self.clock.after(self.slow.get(name, self.takes_s), lambda: self._run(name))

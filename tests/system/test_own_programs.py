@@ -52,7 +52,7 @@ PROGRAMS = {
     ],
     "the policy of another module": [
         "from bftrainer import plugins\n"
-        "plugins._load('policy', 'bftrainer.decide.policies.plain:build')\n"
+        "plugins._load_function('policy', 'bftrainer.decide.policies.plain:build')\n"
         "import colorsys, bftrainer_replay.figures.style"
     ],
 }

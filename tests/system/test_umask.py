@@ -13,7 +13,7 @@ import pytest
 from support.live_machine import CONFIG, eventually, machine
 
 from bftrainer.system.command import run
-from bftrainer.system.files import make_anew, write_atomically
+from bftrainer.system.files import make_empty_file, write_atomically
 from bftrainer.system.umask import private_files, users_mode, users_umask
 from bftrainer.wires.task_board import TaskBoard
 from bftrainer.wires.task_source import TaskSource
@@ -51,7 +51,7 @@ def test_files_of_the_process_are_private_and_those_of_its_user_are_not(
 def test_a_file_for_a_checkpoint_is_no_other_user_s_link(tmp_path: Path) -> None:
     (tmp_path / "mine").write_text("mine")
     (tmp_path / "x.part").symlink_to(tmp_path / "mine")
-    make_anew(tmp_path / "x.part")
+    make_empty_file(tmp_path / "x.part")
     assert not (tmp_path / "x.part").is_symlink()
     assert (tmp_path / "mine").read_text() == "mine"
 

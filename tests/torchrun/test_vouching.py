@@ -12,7 +12,13 @@ from support.needs import need_package
 from support.strangers import as_stranger
 
 from bftrainer_drivers.common import vouching
-from bftrainer_drivers.common.vouching import VOUCH, Link, own_connections, place, strangers
+from bftrainer_drivers.common.vouching import (
+    VOUCH,
+    Link,
+    own_connections,
+    socket_address,
+    unknown_connections,
+)
 
 
 def test_a_connection_that_no_worker_has_made_is_a_stranger_s() -> None:
@@ -24,12 +30,12 @@ def test_a_connection_that_no_worker_has_made_is_a_stranger_s() -> None:
     connected = [by_peer, by_stranger, outward]
     assert own_connections(["LISTENER"], connected) == [["OWN", "PEER-LISTENER"]]
     vouched = [[["PEER", "LISTENER"]], [["STRANGER", "ELSEWHERE"]]]
-    assert strangers(["LISTENER"], connected, vouched) == [by_stranger]
-    assert strangers([], connected, vouched) == [], "not at listeners of the script's own"
+    assert unknown_connections(["LISTENER"], connected, vouched) == [by_stranger]
+    assert unknown_connections([], connected, vouched) == [], "not at listeners of the script's own"
 
 
 def test_an_end_is_shown_as_people_write_it() -> None:
-    assert place("0100007F:1F90") == "127.0.0.1:8080"
+    assert socket_address("0100007F:1F90") == "127.0.0.1:8080"
 
 
 WORKER = """

@@ -21,13 +21,8 @@ from support.patience import PATIENCE
 from bftrainer import progress
 from bftrainer.errors import InvalidValueError
 from bftrainer.progress.randomness import random_states
-from bftrainer.progress.virtual_ranks import (
-    SeededSamples,
-    TreeSum,
-    VirtualSampler,
-    subtrees,
-    virtual_ranks_of,
-)
+from bftrainer.progress.virtual_rank_data import SeededSamples, VirtualSampler
+from bftrainer.progress.virtual_rank_tree import TreeSum, subtrees, virtual_ranks_of
 
 SCHEDULES = Path(__file__).parents[1] / "support" / "virtual_rank_schedules.py"
 counts = st.sampled_from([2, 4, 8, 16, 32])
@@ -435,7 +430,7 @@ def test_a_batch_below_the_number_of_virtual_ranks_is_refused(torch: Any, tmp_pa
 
 
 def test_more_workers_than_virtual_ranks_are_refused() -> None:
-    from bftrainer.progress.virtual_ranks import check_count
+    from bftrainer.progress.virtual_rank_checks import check_count
 
     refused(lambda: check_count(8, 9), "9 workers", "max_nodes")
 

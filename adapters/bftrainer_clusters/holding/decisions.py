@@ -103,7 +103,7 @@ class _JobsDraft:
         return [self.release(held.with_why(held.fragment.why or why)) for held in others]
 
     def look(self, name: str, marks: Marks) -> HolderFragment:
-        """Take over a payload's marks: the fragment is ready or leaving, and with it the others of
+        """Apply a payload's marks: the fragment is ready or leaving, and with it the others of
         its job if the job is preempted. Return the fragment as it is now.
         """
         held = self.after[name]
@@ -230,14 +230,14 @@ def after_list(
         )
         if is_same and held.is_at_rest:
             continue
-        _compare(draft, name, job, answer, rules)
+        _note_job_changes(draft, name, job, answer, rules)
     moving = [held for held in draft.after.values() if not held.is_at_rest]
     # Try again where it had no effect: a command failed, or a payload hangs.
     draft.end(held for held in moving if held.is_pending or now_s - held.since_s > _END_AGAIN_S)
     return draft.steps()
 
 
-def _compare(
+def _note_job_changes(
     draft: _JobsDraft, name: str, job: ListedJob | None, answer: ListAnswer, rules: HolderRules
 ) -> None:
     """Compare one fragment with its job in the list (None: not listed), and note what has

@@ -72,13 +72,13 @@ class FragmentTable:
             self._is_snapshot_current = True
         gone_names = [name for name in self.moving if self.by_name[name].is_gone]
         for name in gone_names:
-            self._remove(name)
+            self._remove_fragment(name)
         for name in [name for name in self.moving if self.by_name[name].is_at_rest]:
             del self.moving[name]
             self._resting[name] = None
         return self._snapshot, gone_names
 
-    def _remove(self, name: str) -> None:
+    def _remove_fragment(self, name: str) -> None:
         """Remove a moving fragment, and its job with the last of its fragments."""
         fragment = self.by_name.pop(name)
         del self.moving[name]

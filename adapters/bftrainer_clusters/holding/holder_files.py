@@ -77,7 +77,7 @@ class HolderFiles:
             # If the write fails, holders end after lease_s, as they should when the pilot has no
             # disk.
             text = b"%b %020d\n" % (self._pilot_name, self._renewal_count)
-            _write(f"{self._prefix}renewed", text)
+            _write_in_place(f"{self._prefix}renewed", text)
 
     def mark_released(self, name: str) -> None:
         """Make the payload end by itself within a second, even while the scheduler does not
@@ -89,11 +89,11 @@ class HolderFiles:
 
     def ready(self, name: str) -> str:
         """Return what the payload wrote when it had started; empty before."""
-        return _read(f"{self._prefix}{name}/ready").decode(errors="replace")
+        return _read_start(f"{self._prefix}{name}/ready").decode(errors="replace")
 
     def leaving(self, name: str) -> str | None:
         """Return what the payload wrote when it left; None if it has not left."""
-        return _read(f"{self._prefix}{name}/leaving").decode(errors="replace").strip() or None
+        return _read_start(f"{self._prefix}{name}/leaving").decode(errors="replace").strip() or None
 
     def log(self, node: str, job: str) -> Path:
         """Return the file of a holder's output, for one node or for :data:`SEVERAL`; the scheduler
@@ -152,7 +152,7 @@ class HolderFiles:
         path = f"{self._prefix}{name}/lease"
         data = text.ljust(_LEASE_BYTES - 1) + b"\n"
         if name in self._complete_names:
-            return _write(path, data)
+            return _write_in_place(path, data)
         try:
             (self.root / name).mkdir(mode=0o700, exist_ok=True)
             for mark in ("ready", "leaving"):
@@ -160,10 +160,10 @@ class HolderFiles:
         except OSError:
             return False
         self._complete_names.add(name)
-        return _write(path, data)
+        return _write_in_place(path, data)
 
 
-def _read(path: str) -> bytes:
+def _read_start(path: str) -> bytes:
     """Return the beginning of a short file; empty if there is none, and while it is being
     replaced.
     """
@@ -179,7 +179,7 @@ def _read(path: str) -> bytes:
         os.close(handle)
 
 
-def _write(path: str, data: bytes) -> bool:
+def _write_in_place(path: str, data: bytes) -> bool:
     """Write a file in place; return whether all of it was written."""
     try:
         handle = os.open(path, _WRITE, 0o600)

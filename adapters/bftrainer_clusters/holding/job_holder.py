@@ -96,7 +96,8 @@ class JobHolder(Generic[SettingsT]):
         return self._files.root
 
     @property
-    def _rules(self) -> HolderRules:
+    def _holder_rules(self) -> HolderRules:
+        """Return the rules of the present configuration for submitting and ending holders."""
         jobs = self._jobs
         return HolderRules(
             self._settings,
@@ -123,7 +124,7 @@ class JobHolder(Generic[SettingsT]):
         fragments: list[Fragment] = []
         refusals: list[Refusal] = []
         failed, at_once = 0, min(_FIRST, self._jobs.submissions_at_once)
-        rules = self._rules
+        rules = self._holder_rules
         rest = alike_together(requests, self._history, rules)
         why_none, retry_s = self._why_none() if requests else ("", 0.0)
         while (
@@ -143,12 +144,12 @@ class JobHolder(Generic[SettingsT]):
             for together, job in zip(batch.jobs, self._submit_all(batch.jobs), strict=True):
                 if isinstance(job, str):
                     self._history, failed = self._history.sent(1, now_s), 0
-                    fragments += self._add(together, job, sent_s, rules)
+                    fragments += self._add_fragments(together, job, sent_s, rules)
                 elif isinstance(job, PostponedError):
                     rest = ()  # calls are limited: the node is not to blame
                 else:
                     failed += 1
-                    refusals += [self._refused(request.node, str(job)) for request in together]
+                    refusals += [self._refusal_of(request.node, str(job)) for request in together]
                     if failed >= self._traits.failures_in_a_row:
                         why_none = f"not tried: {self._traits.submit} has just failed"
                         retry_s = self._settings.back_off_s
@@ -179,11 +180,11 @@ class JobHolder(Generic[SettingsT]):
         command that waits for the scheduler, and a release waits for all of them.
         """
         if len(jobs) < 2:
-            return [self._submit(together) for together in jobs]
+            return [self._submit_job(together) for together in jobs]
         with ThreadPoolExecutor(len(jobs), "submit") as pool:
-            return list(pool.map(self._submit, jobs))
+            return list(pool.map(self._submit_job, jobs))
 
-    def _submit(self, together: Sequence[NodeRequest]) -> str | Exception:
+    def _submit_job(self, together: Sequence[NodeRequest]) -> str | Exception:
         """Submit one job and return its id, or the error. It runs in a thread, and changes nothing
         here.
         """
@@ -196,10 +197,10 @@ class JobHolder(Generic[SettingsT]):
         except (CommandError, SchedulerError) as error:  # PostponedError is one of them
             return error
 
-    def _add(
+    def _add_fragments(
         self, together: Sequence[NodeRequest], job: str, sent_s: float, rules: HolderRules
     ) -> list[Fragment]:
-        """Note the fragments of a job that was just submitted, and give this pilot their leases."""
+        """Record the fragments of a submitted job, and give this pilot their leases."""
         now_s = self._clock.elapsed_s()
         added = {}
         for request in together:
@@ -225,21 +226,21 @@ class JobHolder(Generic[SettingsT]):
         self._table.put(added)
         return [held.fragment for held in added.values()]
 
-    def _refused(self, node: str, reason: str) -> Refusal:
+    def _refusal_of(self, node: str, reason: str) -> Refusal:
         failed = HolderFailed(node, reason)
-        self._learn(failed)
-        wait_s = self._history.wait_s(failed, self._rules, self._clock.elapsed_s())
+        self._apply_outcome(failed)
+        wait_s = self._history.wait_s(failed, self._holder_rules, self._clock.elapsed_s())
         return Refusal(node, reason, wait_s)
 
-    def _learn(self, outcome: HolderOutcome) -> None:
-        self._history = self._history.after(outcome, self._rules, self._clock.elapsed_s())
+    def _apply_outcome(self, outcome: HolderOutcome) -> None:
+        self._history = self._history.after(outcome, self._holder_rules, self._clock.elapsed_s())
 
     def poll(self) -> tuple[Fragment, ...]:
         """Read the payloads' marks, and the scheduler's list if it is time; return all fragments.
         Without a change the result is the same object as before.
         """
         now_s = self._clock.elapsed_s()
-        marks = {name: self._marks(name) for name in self._table.moving}
+        marks = {name: self._fragment_marks(name) for name in self._table.moving}
         for name in self._table.in_turn(_MARKS_AT_ONCE):
             if (leaving := self._files.leaving(name)) is not None:
                 marks[name] = Marks(leaving=leaving)
@@ -249,9 +250,11 @@ class JobHolder(Generic[SettingsT]):
         ends_again = self._traits.cancels_ended
         self._carry_out(decisions.after_marks(fragments, marks, now_s, ends_again))
         moving = (self._table.by_name[name] for name in self._table.moving)
-        if self._lists.is_due(moving, self._rules, now_s) and not self._jobs.wait_s(CallKind.LIST):
-            self._list(now_s)
-        self._settle(now_s)
+        if self._lists.is_due(moving, self._holder_rules, now_s) and not self._jobs.wait_s(
+            CallKind.LIST
+        ):
+            self._list_jobs(now_s)
+        self._end_broken_jobs(now_s)
         shown, departed = self._table.show()
         for name in departed:
             self._files.remove(name)
@@ -269,7 +272,7 @@ class JobHolder(Generic[SettingsT]):
         """
         now_s, own = self._clock.elapsed_s(), self._table.by_name.keys() & names
         self._carry_out(decisions.released(self._table.whole_jobs(own), own, now_s))
-        self._settle(now_s)
+        self._end_broken_jobs(now_s)
 
     def shorten(self, names: frozenset[str], seconds: float) -> None:
         """Let the jobs of these fragments, as far as they run, end after so many seconds at the
@@ -294,13 +297,13 @@ class JobHolder(Generic[SettingsT]):
         """Rewrite the one file that renews all leases."""
         self._files.renew()
 
-    def _marks(self, name: str) -> Marks:
+    def _fragment_marks(self, name: str) -> Marks:
         leaving = self._files.leaving(name)
         return Marks(
             self._files.ready(name) if self._table.by_name[name].is_pending else "", leaving
         )
 
-    def _list(self, now_s: float) -> None:
+    def _list_jobs(self, now_s: float) -> None:
         """Ask the scheduler for the pilot's jobs, and take over what has changed; the first list
         shows the holders of a predecessor.
         """
@@ -324,12 +327,15 @@ class JobHolder(Generic[SettingsT]):
         answer = ListAnswer(
             listed, unknown, self._marks_after(listed), now_s - self._jobs.list_age_s
         )
-        self._carry_out(decisions.after_list(self._table.by_name, answer, self._rules, now_s))
+        self._carry_out(
+            decisions.after_list(self._table.by_name, answer, self._holder_rules, now_s)
+        )
         if self._history.times != self._saved:
             self._saved = self._history.times
             save_times(self._files.root, self._saved)
 
     def _marks_after(self, listed: Mapping[str, ListedJob]) -> dict[str, Marks]:
+        """Read the marks of the fragments that have to be looked at after a list of jobs."""
         fragments = self._table.by_name.items()
         return {
             name: self._marks_and_log(name, held.is_pending)
@@ -351,7 +357,7 @@ class JobHolder(Generic[SettingsT]):
                 self._files.remove(name)
         self._carry_out(adopted)
 
-    def _settle(self, now_s: float) -> None:
+    def _end_broken_jobs(self, now_s: float) -> None:
         """End jobs of several nodes of which a payload has ended (:func:`.settled`)."""
         several = [name for name in self._table.moving if is_one_of_several(name)]
         if several:
@@ -363,7 +369,7 @@ class JobHolder(Generic[SettingsT]):
             self._files.mark_released(name)
         self._table.put(steps.changed)
         for outcome in steps.outcomes:
-            self._learn(outcome)
+            self._apply_outcome(outcome)
         if steps.leave:
             self._jobs.leave(list(steps.leave))
         if steps.end:

@@ -58,13 +58,13 @@ def main(holders: Path, node: str, job: str, command: list[str]) -> int:
         print(f"bftrainer: no holder {holder.name}: {error}", file=sys.stderr)
         return _LOST_STATUS
     threading.Thread(target=_copy_input, args=(order,), daemon=True).start()
-    status = _follow(holder, order)
+    status = _follow_worker(holder, order)
     signal.signal(ENDS_BY, signal.SIG_IGN)  # repeated until this process has ended
     shutil.rmtree(order, ignore_errors=True)
     return status
 
 
-def _follow(holder: Path, order: Path) -> int:
+def _follow_worker(holder: Path, order: Path) -> int:
     """Copy the worker's output, and show that this process is alive, until the worker ends or the
     holder is lost; return the exit status.
     """
@@ -111,7 +111,7 @@ def _write_alive(order: Path) -> None:
     try:
         (order / "alive").write_text(f"{time.monotonic_ns()}\n", encoding="ascii")
     except OSError:
-        return  # the holder is gone, which _follow notices
+        return  # the holder is gone, which _follow_worker notices
 
 
 def _copy_input(order: Path) -> None:

@@ -57,6 +57,7 @@ class LsfSettings(HolderSettings):
 
     @model_validator(mode="after")
     def _check(self) -> LsfSettings:
+        """Reject settings with which no holder could run."""
         if not self.queue:
             raise InvalidValueError(
                 "queue must not be empty: holders need a queue that the main queues may preempt"

@@ -49,19 +49,19 @@ def examine_lsf(settings: LsfSettings, keep_in: Path, ends_holders: bool = False
         (
             "hosts",
             lsf_observe.hosts_argv(settings),
-            lambda t: _hosts(lsf_text.parse_hosts(t), slots),
+            lambda t: _hosts_text(lsf_text.parse_hosts(t), slots),
             "",
         ),
         (
             "windows",
             lsf_observe.windows_argv(settings),
-            lambda t: _windows(lsf_windows.parse_windows(t), slots),
+            lambda t: _windows_text(lsf_windows.parse_windows(t), slots),
             "",
         ),
         (
             "pending",
             lsf_observe.pending_argv(),
-            lambda t: _jobs(t, slots),
+            lambda t: _jobs_text(t, slots),
             "" if bjobs else "lsf.pending",
         ),
         (
@@ -76,12 +76,12 @@ def examine_lsf(settings: LsfSettings, keep_in: Path, ends_holders: bool = False
             lambda t: f"{counted(len(lsf_windows.parse_reservations(t, now_s)), 'reservation')}",
             "" if brsvs else "lsf.reservations",
         ),
-        ("bparams", lsf_queue.params_argv(), lambda t: _params(lsf_queue.parse_params(t)), ""),
+        ("bparams", lsf_queue.params_argv(), lambda t: _params_text(lsf_queue.parse_params(t)), ""),
     ]
     if ends_holders:
         questions += [
-            ("queues", lsf_queue.counts_argv(), _counts, ""),
-            ("jobs", jobs_argv(), lambda t: _unfinished(parse_jobs(t, {}), slots), ""),
+            ("queues", lsf_queue.counts_argv(), _slot_counts_text, ""),
+            ("jobs", jobs_argv(), lambda t: _unfinished_text(parse_jobs(t, {}), slots), ""),
             ("holders", holders_argv(), lambda t: counted(len(parse_holder_ids(t)), "holder"), ""),
         ]
     checks = []
@@ -89,13 +89,17 @@ def examine_lsf(settings: LsfSettings, keep_in: Path, ends_holders: bool = False
         if off:
             checks.append(Check.ok(name, f"{argv[0]}: not used ({off})", required=False))
         else:
-            checks.append(_ask(name, argv, read, settings, keep_in))
-    return [_version(settings, keep_in), *checks, _queue(settings, keep_in, ends_holders)]
+            checks.append(_check_query(name, argv, read, settings, keep_in))
+    return [
+        _check_version(settings, keep_in),
+        *checks,
+        _check_queue(settings, keep_in, ends_holders),
+    ]
 
 
-def _version(settings: LsfSettings, keep_in: Path) -> Check:
+def _check_version(settings: LsfSettings, keep_in: Path) -> Check:
     """Check whether LSF's version prints what the pilot parses."""
-    check = _ask("version", ["lsid"], lsf_text.parse_version, settings, keep_in)
+    check = _check_query("version", ["lsid"], lsf_text.parse_version, settings, keep_in)
     if check.state is not CheckStatus.OK:
         return Check.warning("version", check.detail, check.remedy)
     numbers = tuple(map(int, re.findall(r"[0-9]{1,9}", check.detail)))[:4]
@@ -105,7 +109,7 @@ def _version(settings: LsfSettings, keep_in: Path) -> Check:
     return Check.warning("version", detail, "upgrade LSF")
 
 
-def _ask(
+def _check_query(
     name: str, argv: list[str], read: Callable[[str], str], settings: LsfSettings, keep_in: Path
 ) -> Check:
     """Run one query and parse its answer. What is not understood is kept in a file, for
@@ -122,13 +126,13 @@ def _ask(
             raise command.failure(argv, output)
         return Check.ok(name, f"{argv[0]}: {command.parsed(argv, text, read)}")
     except (CommandError, SchedulerError) as error:
-        kept = _keep(
+        kept = _keep_output(
             name, argv, f"{output.out}--- stderr\n{output.err}--- status {output.status}\n", keep_in
         )
         return Check.broken(name, str(error), f"{_SEND_IN}: {kept}")
 
 
-def _queue(settings: LsfSettings, keep_in: Path, ends_holders: bool) -> Check:
+def _check_queue(settings: LsfSettings, keep_in: Path, ends_holders: bool) -> Check:
     """Check whether the configured queue ends preempted jobs, or at least does not suspend them."""
     name = "queue"
     try:
@@ -138,7 +142,7 @@ def _queue(settings: LsfSettings, keep_in: Path, ends_holders: bool) -> Check:
     except SchedulerError as error:
         argv, text = error.answer or ((), "")
         return Check.broken(
-            name, str(error), f"{_SEND_IN}: {_keep(name, list(argv), text, keep_in)}"
+            name, str(error), f"{_SEND_IN}: {_keep_output(name, list(argv), text, keep_in)}"
         )
     if against:
         return Check.broken(
@@ -150,14 +154,14 @@ def _queue(settings: LsfSettings, keep_in: Path, ends_holders: bool) -> Check:
     return Check.ok(name, f"{settings.queue} ends preempted jobs: holders may run there")
 
 
-def _keep(name: str, argv: list[str], text: str, folder: Path) -> Path:
+def _keep_output(name: str, argv: list[str], text: str, folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"lsf-{name}.txt"
     path.write_text(f"$ {' '.join(argv)}\n{text}", encoding="utf-8")
     return path
 
 
-def _hosts(views: tuple[NodeView, ...], slots: int) -> str:
+def _hosts_text(views: tuple[NodeView, ...], slots: int) -> str:
     """Describe the hosts for a check, and name one whose number of slots is not the
     configured one.
     """
@@ -174,26 +178,26 @@ def _hosts(views: tuple[NodeView, ...], slots: int) -> str:
     )
 
 
-def _windows(windows: tuple[lsf_windows.BackfillWindow, ...], slots: int) -> str:
+def _windows_text(windows: tuple[lsf_windows.BackfillWindow, ...], slots: int) -> str:
     whole = lsf_windows.longest_by_host(windows, lambda host: slots)
     return f"{counted(len(windows), 'window')}, {counted(len(whole), 'whole node')}"
 
 
-def _jobs(text: str, slots: int) -> str:
+def _jobs_text(text: str, slots: int) -> str:
     if lsf_text.says_nothing(text):
         return f"{counted(0, 'job')} pending"
     return f"{counted(len(lsf_text.parse_pending(text, slots)), 'job')} pending"
 
 
-def _counts(text: str) -> str:
+def _slot_counts_text(text: str) -> str:
     return counted(len(lsf_queue.parse_counts(text)), "queue")
 
 
-def _unfinished(jobs: UnfinishedJobs, slots: int) -> str:
+def _unfinished_text(jobs: UnfinishedJobs, slots: int) -> str:
     waiting = sum(job.is_eligible for job in jobs.pending(slots))
     return f"{counted(len(jobs.jobs), 'unfinished job')}, {waiting} waiting"
 
 
-def _params(params: lsf_queue.ParamFacts) -> str:
+def _params_text(params: lsf_queue.ParamFacts) -> str:
     types = " ".join(sorted(params.preempted_types)) or "not set"
     return f"JOB_TERMINATE_INTERVAL {params.interval_s:g} s, PREEMPT_JOBTYPE {types}"

@@ -88,10 +88,10 @@ def parse_list(text: str, now_s: float) -> tuple[JobRecord, ...]:
     """Parse the answer to :func:`list_argv`: the user's holders, of all pilots."""
     if says_nothing(text):
         return ()
-    return tuple(_record(item, now_s) for item in records(text, "holders"))
+    return tuple(_holder_record(item, now_s) for item in records(text, "holders"))
 
 
-def _record(item: dict[str, Any], now_s: float) -> JobRecord:
+def _holder_record(item: dict[str, Any], now_s: float) -> JobRecord:
     """Build the record of a holder from one of bjobs: the label is the first word of the
     description, and the end of the run limit is known while the job runs.
     """
@@ -115,7 +115,7 @@ def left_s(item: dict[str, Any]) -> float | None:
     limit, ran = value_of(item, "RUNTIMELIMIT"), value_of(item, "RUN_TIME")
     if limit in ("", "-"):
         return None
-    return _seconds(limit, 60.0) - _seconds(ran, 1.0)
+    return _parse_seconds(limit, 60.0) - _parse_seconds(ran, 1.0)
 
 
 def known_argv(jobs: Iterable[str]) -> list[str]:
@@ -154,13 +154,16 @@ def parse_running(text: str) -> dict[str, tuple[float, str]]:
     for item in () if says_nothing(text) else records(text, "running holders"):
         hosts = hosts_of(value_of(item, "EXEC_HOST"))
         if value_of(item, "STAT") == "RUN" and len(hosts) == 1:
-            running[value_of(item, "JOBID")] = _seconds(value_of(item, "RUN_TIME"), 1.0), hosts[0]
+            running[value_of(item, "JOBID")] = (
+                _parse_seconds(value_of(item, "RUN_TIME"), 1.0),
+                hosts[0],
+            )
     return running
 
 
 def run_time_s(item: dict[str, Any]) -> float:
     """Return for how many seconds a job has run."""
-    return _seconds(value_of(item, "RUN_TIME"), 1.0)
+    return _parse_seconds(value_of(item, "RUN_TIME"), 1.0)
 
 
 def hosts_of(text: str) -> tuple[str, ...]:
@@ -174,7 +177,7 @@ def signal_argv(jobs: Iterable[str], number: signal.Signals) -> list[str]:
     return ["bkill", "-s", number.name.removeprefix("SIG"), *cancel_argv(jobs)[1:]]
 
 
-def _seconds(text: str, unit_s: float) -> float:
+def _parse_seconds(text: str, unit_s: float) -> float:
     """Parse a time of bjobs: ``1440.0`` in ``unit_s``, ``16038 second(s)``, ``00:10:00``."""
     number = re.fullmatch(r"(\d+(?:\.\d+)?)(?: second\(s\))?(?:/\S+)?", text.strip())
     if number:

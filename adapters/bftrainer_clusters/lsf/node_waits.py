@@ -155,11 +155,12 @@ def parse_jobs(text: str, priorities: Mapping[str, int]) -> UnfinishedJobs:
     """
     if says_nothing(text):
         return UnfinishedJobs(())
-    jobs = [_job(item, priorities) for item in records(text, "jobs")]
+    jobs = [_unfinished_job(item, priorities) for item in records(text, "jobs")]
     return UnfinishedJobs(tuple(job for job in jobs if PHASES[job.state] is not JobPhase.OVER))
 
 
-def _job(item: dict[str, Any], priorities: Mapping[str, int]) -> UnfinishedJob:
+def _unfinished_job(item: dict[str, Any], priorities: Mapping[str, int]) -> UnfinishedJob:
+    """Parse one job of bjobs; ``priorities`` are those of the queues."""
     job, state, slots = (value_of(item, key) for key in ("JOBID", "STAT", "NREQ_SLOT"))
     if state not in PHASES:
         raise UnknownStateError("job", state)

@@ -43,7 +43,7 @@ def hosts_argv(settings: LsfSettings) -> list[str]:
         lsf_text.HOST_FIELDS,
         "-json",
         "-X",
-        *_selected(settings),
+        *_selected_hosts(settings),
         *settings.hosts,
     ]
 
@@ -55,7 +55,7 @@ def pending_argv() -> list[str]:
 
 def windows_argv(settings: LsfSettings) -> list[str]:
     """Build the query for all backfill windows with their hosts."""
-    return ["bslots", "-l", *_selected(settings)]
+    return ["bslots", "-l", *_selected_hosts(settings)]
 
 
 def reservations_argv() -> list[str]:
@@ -63,7 +63,7 @@ def reservations_argv() -> list[str]:
     return ["brsvs", "-w"]
 
 
-def _selected(settings: LsfSettings) -> list[str]:
+def _selected_hosts(settings: LsfSettings) -> list[str]:
     return ["-R", settings.select] if settings.select else []
 
 
@@ -96,7 +96,7 @@ class LsfScheduler:
         hosts: a job that starts in between shows on its hosts.
         """
         lists_pending = self.settings.pending != "none"
-        jobs = self._jobs() if self.makes_way else None
+        jobs = self._read_unfinished_jobs() if self.makes_way else None
         if jobs is not None:
             pending = jobs.pending(self.settings.slots_per_node)
         else:
@@ -124,7 +124,7 @@ class LsfScheduler:
             node_waits=None if jobs is None else jobs.node_waits(nodes, slots, at_s),
         )
 
-    def _jobs(self) -> UnfinishedJobs:
+    def _read_unfinished_jobs(self) -> UnfinishedJobs:
         """Read the unfinished jobs of all users, the priorities of their queues, and then which of
         the jobs are holders. This user's are listed for a while after their end: none of them that
         ends meanwhile looks like a main job.
@@ -137,6 +137,7 @@ class LsfScheduler:
         jobs = self._ask(jobs_argv(), lambda text: parse_jobs(text, priorities))
         user, now_s = own_name(), self.clock.now_s()
         hidden = jobs.hidden_queues({queue.name: queue.slots[0] for queue in queues}, user)
+        # A job that has ended between the two commands is not hidden: count again.
         if hidden:
             queues = self._ask(lsf_queue.counts_argv(), lsf_queue.parse_counts)
             counts = {queue.name: queue.slots[0] for queue in queues if queue.name in hidden}

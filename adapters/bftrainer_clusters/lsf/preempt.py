@@ -31,7 +31,7 @@ def reasons_against(
     then need not preempt them, nor at once; a queue that suspends or restarts them is refused all
     the same.
     """
-    reasons = [*_queue_itself(queue), *_suspends(queue, app, ends_holders)]
+    reasons = [*_queue_itself(queue), *_suspending_settings(queue, app, ends_holders)]
     if exclusive and not queue.exclusive:
         reasons.append(
             f"queue {queue.name} accepts no exclusive jobs, but lsf.place is exclusive (set "
@@ -39,8 +39,8 @@ def reasons_against(
         )
     if not ends_holders:
         reasons += _not_preempted(queue)
-        reasons += _types(queue, params, exclusive, gpus)
-        reasons += _waits(queue, app, params)
+        reasons += _unpreempted_types(queue, params, exclusive, gpus)
+        reasons += _delaying_settings(queue, app, params)
     return reasons
 
 
@@ -73,26 +73,26 @@ def _queue_itself(queue: QueueFacts) -> list[str]:
     return reasons
 
 
-def _suspends(queue: QueueFacts, app: AppFacts, ends_holders: bool) -> list[str]:
+def _suspending_settings(queue: QueueFacts, app: AppFacts, ends_holders: bool) -> list[str]:
     """List the settings by which LSF would suspend a preempted job, which then keeps memory and
     GPUs. Where the pilot ``ends_holders``, a queue that is not preemptable preempts none.
     """
     reasons = []
     suspend = app.suspend or queue.suspend
     is_preempted = queue.preemptable or not ends_holders
-    if app.suspend and is_preempted and not _terminates(app.suspend):
+    if app.suspend and is_preempted and not _ends_jobs(app.suspend):
         reasons.append(
             f"the application profile's SUSPEND action {app.suspend!r} keeps memory and GPUs "
             "of preempted jobs "
             "(set SUSPEND_CONTROL = TERMINATE, or remove it)"
         )
-    elif is_preempted and not _terminates(suspend) and "PREEMPT" not in queue.terminate_when:
+    elif is_preempted and not _ends_jobs(suspend) and "PREEMPT" not in queue.terminate_when:
         action = f"its SUSPEND action is {suspend!r}" if suspend else "LSF's default"
         reasons.append(
             f"queue {queue.name} suspends preempted jobs, which keep memory and GPUs ({action}); "
             "it needs TERMINATE_WHEN = PREEMPT or JOB_CONTROLS = SUSPEND[TERMINATE]"
         )
-    if not _terminates(suspend):
+    if not _ends_jobs(suspend):
         if queue.loads and "LOAD" not in queue.terminate_when:
             reasons.append(
                 f"queue {queue.name} suspends jobs on a busy host (loadStop, STOP_COND), and "
@@ -110,7 +110,9 @@ def _suspends(queue: QueueFacts, app: AppFacts, ends_holders: bool) -> list[str]
     return reasons
 
 
-def _types(queue: QueueFacts, params: ParamFacts, exclusive: bool, gpus: bool) -> list[str]:
+def _unpreempted_types(
+    queue: QueueFacts, params: ParamFacts, exclusive: bool, gpus: bool
+) -> list[str]:
     """List the kinds of jobs that holders are and that are not preempted here: backfill, exclusive,
     GPUs.
     """
@@ -135,7 +137,7 @@ def _types(queue: QueueFacts, params: ParamFacts, exclusive: bool, gpus: bool) -
     return reasons
 
 
-def _waits(queue: QueueFacts, app: AppFacts, params: ParamFacts) -> list[str]:
+def _delaying_settings(queue: QueueFacts, app: AppFacts, params: ParamFacts) -> list[str]:
     """List the settings that delay preemption: those of the holders' application profile count
     before those of their queue, and these before the cluster's.
     """
@@ -162,5 +164,5 @@ def _waits(queue: QueueFacts, app: AppFacts, params: ParamFacts) -> list[str]:
     return reasons
 
 
-def _terminates(action: str) -> bool:
+def _ends_jobs(action: str) -> bool:
     return action.upper() == "TERMINATE"

@@ -111,16 +111,16 @@ def parse_queue(text: str, name: str) -> QueueFacts:
         name=name,
         status=status[0],
         preemptable="PREEMPTABLE" in policies,
-        terminate_when=frozenset(_setting(text, "TERMINATE_WHEN").upper().split()),
-        suspend=_action(text, "SUSPEND"),
-        terminate=_action(text, "TERMINATE"),
+        terminate_when=frozenset(_setting_value(text, "TERMINATE_WHEN").upper().split()),
+        suspend=_job_control_action(text, "SUSPEND"),
+        terminate=_job_control_action(text, "TERMINATE"),
         backfill="BACKFILL" in policies.split(),
         interruptible="INTERRUPTIBLE_BACKFILL" in text,
         exclusive="EXCLUSIVE" in policies.split(),
-        rerunnable=_setting(text, "RERUNNABLE").lower() in ("y", "yes"),
-        loads=any(word != "-" for word in stops) or bool(_setting(text, "STOP_COND")),
-        windows=_setting(text, "RUN_WINDOWS?"),
-        delays=_delays(text),
+        rerunnable=_setting_value(text, "RERUNNABLE").lower() in ("y", "yes"),
+        loads=any(word != "-" for word in stops) or bool(_setting_value(text, "STOP_COND")),
+        windows=_setting_value(text, "RUN_WINDOWS?"),
+        delays=_delay_settings(text),
     )
 
 
@@ -162,7 +162,11 @@ def parse_app(text: str, name: str) -> AppFacts:
         raise SchedulerError(
             f"bapp -l {name} did not print a complete application profile: {text[:80]!r}"
         )
-    return AppFacts(_action(text, "SUSPEND"), _action(text, "TERMINATE"), _delays(text))
+    return AppFacts(
+        _job_control_action(text, "SUSPEND"),
+        _job_control_action(text, "TERMINATE"),
+        _delay_settings(text),
+    )
 
 
 def parse_params(text: str) -> ParamFacts:
@@ -171,16 +175,16 @@ def parse_params(text: str) -> ParamFacts:
         raise SchedulerError(
             f"bparams -a did not print a complete list of parameters: {text[:60]!r}"
         )
-    interval = _setting(text, "JOB_TERMINATE_INTERVAL").partition(" ")[0]
+    interval = _setting_value(text, "JOB_TERMINATE_INTERVAL").partition(" ")[0]
     return ParamFacts(
-        preempted_types=frozenset(_setting(text, "PREEMPT_JOBTYPE").upper().split()),
-        resources=frozenset(_setting(text, "PREEMPTABLE_RESOURCES").split()),
-        delays=_delays(text),
+        preempted_types=frozenset(_setting_value(text, "PREEMPT_JOBTYPE").upper().split()),
+        resources=frozenset(_setting_value(text, "PREEMPTABLE_RESOURCES").split()),
+        delays=_delay_settings(text),
         interval_s=float(interval) if interval.isdecimal() else DEFAULT_INTERVAL_S,
     )
 
 
-def _setting(text: str, name: str) -> str:
+def _setting_value(text: str, name: str) -> str:
     """Return the value of a setting (``NAME = value`` or ``NAME: value``); empty if LSF does not
     print it.
     """
@@ -188,7 +192,7 @@ def _setting(text: str, name: str) -> str:
     return match[1].strip() if match else ""
 
 
-def _action(text: str, name: str) -> str:
+def _job_control_action(text: str, name: str) -> str:
     """Return an action of JOB_CONTROLS (``SUSPEND: [SIGTSTP]`` -> ``SIGTSTP``), or a profile's
     SUSPEND_CONTROL; empty if LSF does not print it.
     """
@@ -196,6 +200,6 @@ def _action(text: str, name: str) -> str:
     return match[1].strip() if match else ""
 
 
-def _delays(text: str) -> dict[str, str]:
-    values = {name: _setting(text, name) for name in (*DELAYS, PREEMPT_DELAY)}
+def _delay_settings(text: str) -> dict[str, str]:
+    values = {name: _setting_value(text, name) for name in (*DELAYS, PREEMPT_DELAY)}
     return {name: value for name, value in values.items() if value}

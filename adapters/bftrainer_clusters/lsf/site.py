@@ -93,8 +93,8 @@ def _to_observe(
             )
         return settings, ()
     if slots_per_node is not None:
-        return _bare(slots_per_node), ()
-    defaults = _bare(1)
+        return _observing_settings(slots_per_node), ()
+    defaults = _observing_settings(1)
     hosts = ask(hosts_argv(defaults), lsf_text.parse_hosts, defaults.timeout_s, {})
     sizes: Counter[int] = Counter(host.cpus for host in hosts if host.cpus)
     if not sizes:
@@ -106,10 +106,10 @@ def _to_observe(
         f"assuming {counted(slots, 'slot')} per node, as on {count:,} of "
         f"{counted(len(hosts), 'host')} (override with --slots-per-node)"
     )
-    return _bare(slots), (remark,)
+    return _observing_settings(slots), (remark,)
 
 
-def _bare(slots: int) -> LsfSettings:
+def _observing_settings(slots: int) -> LsfSettings:
     """Return settings that suffice to observe: they have no queue for holders."""
     return LsfSettings.model_construct(queue="", slots_per_node=slots)
 

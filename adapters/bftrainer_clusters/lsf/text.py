@@ -95,7 +95,7 @@ def unknown_jobs(text: str) -> frozenset[str]:
     text = without_waiting(text)
     if not is_document(text):
         return frozenset(_UNKNOWN.findall(text))
-    messages = (item.get("ERROR") for item in _records(text, "jobs"))
+    messages = (item.get("ERROR") for item in _json_records(text, "jobs"))
     matches = (_UNKNOWN.match(message) for message in messages if isinstance(message, str))
     return frozenset(match[1] for match in matches if match is not None)
 
@@ -111,7 +111,7 @@ def records(text: str, what: str) -> list[dict[str, Any]]:
     """Parse all records of a ``-json`` output. Raises ``SchedulerError`` if there are more or fewer
     than its head announces, or if one is an error. ``what`` names the records in errors.
     """
-    items = _records(text, what)
+    items = _json_records(text, what)
     for item in items:
         if "ERROR" in item:
             raise SchedulerError(
@@ -120,7 +120,7 @@ def records(text: str, what: str) -> list[dict[str, Any]]:
     return items
 
 
-def _records(text: str, what: str) -> list[dict[str, Any]]:
+def _json_records(text: str, what: str) -> list[dict[str, Any]]:
     """Parse the records of a ``-json`` output, errors about single jobs included. Raises
     ``SchedulerError`` if there are more or fewer than its head announces.
     """
@@ -162,8 +162,8 @@ def parse_hosts(text: str, gpus: int = 0) -> tuple[NodeView, ...]:
     nodes = []
     for item in records(text, "hosts"):
         name, status, slots, jobs, reserved = (value_of(item, key) for key in _HOST_KEYS)
-        nodes.append(_node(name, status, slots, jobs=jobs, reserved=reserved, gpus=gpus))
-    return _distinct(nodes)
+        nodes.append(_node_view(name, status, slots, jobs=jobs, reserved=reserved, gpus=gpus))
+    return _unique_nodes(nodes)
 
 
 def parse_pending(text: str, slots_per_node: int) -> tuple[PendingJob, ...]:
@@ -201,7 +201,7 @@ def value_of(item: dict[str, Any], key: str) -> str:
     return value
 
 
-def _node(name: str, status: str, slots: str, jobs: str, reserved: str, gpus: int) -> NodeView:
+def _node_view(name: str, status: str, slots: str, jobs: str, reserved: str, gpus: int) -> NodeView:
     """Build the view of a host from its texts in bhosts: ``slots`` is MAX, ``jobs`` is NJOBS, which
     includes reserved slots, and ``reserved`` is RSV.
 
@@ -243,7 +243,7 @@ def _number_of_slots(text: str) -> int:
     return int(text) if text.isdecimal() else -1
 
 
-def _distinct(nodes: list[NodeView]) -> tuple[NodeView, ...]:
+def _unique_nodes(nodes: list[NodeView]) -> tuple[NodeView, ...]:
     """Return the nodes. Raises ``SchedulerError`` if one is listed twice."""
     names = [node.name for node in nodes]
     if len(set(names)) != len(names):

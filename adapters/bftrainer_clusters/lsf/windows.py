@@ -61,13 +61,13 @@ def parse_windows(text: str) -> tuple[BackfillWindow, ...]:
     if not text.endswith("\n"):
         raise SchedulerError(f"bslots: output truncated: ...{text[-60:]!r}")
     paragraphs = re.split(r"^(?=\s*SLOTS:)", text, flags=re.MULTILINE)
-    windows = tuple(_window(paragraph) for paragraph in paragraphs if paragraph.strip())
+    windows = tuple(_parsed_window(paragraph) for paragraph in paragraphs if paragraph.strip())
     if not windows:
         raise SchedulerError(f"bslots -l printed no backfill windows: {text[:60]!r}")
     return windows
 
 
-def _window(paragraph: str) -> BackfillWindow:
+def _parsed_window(paragraph: str) -> BackfillWindow:
     """Parse one paragraph of ``bslots -l``. Raises ``SchedulerError`` if its hosts do not have the
     slots that it announces.
     """
@@ -144,12 +144,12 @@ def parse_reservations(text: str, now_s: float) -> tuple[Reservation, ...]:
         n_columns = len(_RESERVATION_HEADER) + (1 if is_weekly else 0)
         if len(words) != n_columns or not hosts:
             raise SchedulerError(f"brsvs: unrecognized line {line[:80]!r}")
-        times = _weekly(words[5], now_s) if is_weekly else _once(words[5], now_s)
+        times = _weekly_window(words[5], now_s) if is_weekly else _one_time_window(words[5], now_s)
         reservations.append((words[0], times, hosts))
     return tuple(Reservation(name, *times, frozenset(hosts)) for name, times, hosts in reservations)
 
 
-def _once(text: str, now_s: float) -> tuple[float, float]:
+def _one_time_window(text: str, now_s: float) -> tuple[float, float]:
     """Parse a one-time window, ``11/24/8/0-11/24/20/0``, into (start, end) in seconds since 1970.
     Without a year, the first such window that is not over is meant.
     """
@@ -161,29 +161,29 @@ def _once(text: str, now_s: float) -> tuple[float, float]:
     start_date, end_date = numbers[1:5], numbers[6:10]  # month, day, hour, minute
     this_year = time.localtime(now_s).tm_year
     for year in (this_year - 1, this_year, this_year + 1):
-        starts_s = _local(start_year or year, *start_date)
-        ends_s = _local(end_year or start_year or year, *end_date)
+        starts_s = _local_seconds(start_year or year, *start_date)
+        ends_s = _local_seconds(end_year or start_year or year, *end_date)
         if ends_s < starts_s:  # over New Year's Eve
-            ends_s = _local(year + 1, *end_date)
+            ends_s = _local_seconds(year + 1, *end_date)
         # The first that is not over; none lasts a year.
         if ends_s > now_s and starts_s > now_s - 300 * _DAY_S:
             return starts_s, ends_s
     return starts_s, ends_s
 
 
-def _weekly(text: str, now_s: float) -> tuple[float, float]:
+def _weekly_window(text: str, now_s: float) -> tuple[float, float]:
     """Parse a weekly or daily window, ``1:8:0-5:18:0`` or ``8:00-18:00``, into (start, end) of the
     window that is open at ``now_s``, or else of the next one, in seconds since 1970.
     """
     match = _WEEKLY.fullmatch(text)
     if match is None:
         raise SchedulerError(f"brsvs: unrecognized TIME_WINDOW {text[:60]!r}")
-    start_day, end_day = _day(match[1]), _day(match[4])
+    start_day, end_day = _weekday(match[1]), _weekday(match[4])
     hour, minute, end_hour, end_minute = (int(match[index]) for index in (2, 3, 5, 6))
     now = time.localtime(now_s)
     today = (now.tm_wday + 1) % 7  # LSF: 0 is Sunday
     offset_days = 0 if start_day is None else start_day - today
-    starts_s = _local(now.tm_year, now.tm_mon, now.tm_mday + offset_days, hour, minute)
+    starts_s = _local_seconds(now.tm_year, now.tm_mon, now.tm_mday + offset_days, hour, minute)
     n_days = 0 if start_day is None or end_day is None else (end_day - start_day) % 7
     length_s = n_days * _DAY_S + (end_hour - hour) * 3600.0 + (end_minute - minute) * 60.0
     period_s = _DAY_S if start_day is None else _WEEK_S
@@ -197,12 +197,12 @@ def _weekly(text: str, now_s: float) -> tuple[float, float]:
     return starts_s, starts_s + length_s
 
 
-def _day(digits: str | None) -> int | None:
+def _weekday(digits: str | None) -> int | None:
     """Parse a day of the week, 0 for Sunday; None means every day."""
     return None if digits is None else int(digits)
 
 
-def _local(year: int, month: int, day: int, hour: int, minute: int) -> float:
+def _local_seconds(year: int, month: int, day: int, hour: int, minute: int) -> float:
     """Convert a local time to seconds since 1970. A day outside of its month is in a neighboring
     one.
     """

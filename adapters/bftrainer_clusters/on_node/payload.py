@@ -233,7 +233,10 @@ class Sweep:
         if b"SLURM_JOB_ID=" + self.job in variables:
             # Negative: the holder's script (-5 since 26.05) and Slurm's other steps that are no
             # workers.
-            return any(v.startswith(b"SLURM_STEP_ID=") and v[14:15] != b"-" for v in variables)
+            return any(
+                variable.startswith(b"SLURM_STEP_ID=") and variable[14:15] != b"-"
+                for variable in variables
+            )
         lines = read(pid, "cgroup").split(b"\n") if self.has_cgroups else []
         if any(self.steps_path in line and b"/step_batch" not in line for line in lines):
             return True
@@ -280,12 +283,12 @@ class Sweep:
         """
         variables = read(pid, "environ").split(b"\0")
         return self.node in variables or not any(
-            v.startswith(b"SLURMD_NODENAME=") for v in variables
+            variable.startswith(b"SLURMD_NODENAME=") for variable in variables
         )
 
     def look(self):  # type: () -> None
-        """Note in quiet times which steps have processes, so that a step whose processes have ended
-        is later not taken for one that is about to start one.
+        """Record in quiet times which steps have processes, so that a step whose processes have
+        ended is later not taken for one that is about to start one.
         """
         if self.has_usable_steps:
             self.steps.find()

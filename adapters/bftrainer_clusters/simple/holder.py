@@ -231,7 +231,7 @@ class SimpleJobs(HolderJobs[SettingsT], Generic[SettingsT]):
         Where the site has changed one so that main jobs would wait for it, no other is submitted
         until the site is checked again.
         """
-        own = (self._job(record) for record in self.cluster.list() if self._is_own(record))
+        own = (self._simple_job(record) for record in self.cluster.list() if self._is_own(record))
         jobs = {job.id: job for job in own}
         blocking = [job for job in jobs.values() if job.phase is JobPhase.BLOCKS]
         if blocking:
@@ -246,7 +246,8 @@ class SimpleJobs(HolderJobs[SettingsT], Generic[SettingsT]):
     def _is_own(self, record: JobRecord) -> bool:
         return record.label.startswith(self.label)
 
-    def _job(self, record: JobRecord) -> SimpleJob:
+    def _simple_job(self, record: JobRecord) -> SimpleJob:
+        """Return a job of the list with its phase. Raises ``UnknownStateError``."""
         phase = self.cluster.states.get(record.state)
         if phase is None:
             raise UnknownStateError("job", record.state)

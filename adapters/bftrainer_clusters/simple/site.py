@@ -95,11 +95,11 @@ class SimpleSite(Generic[SettingsT]):
             return []
         cluster = self.cluster(self.settings(config, where))
         questions: dict[str, Callable[[], str]] = {
-            f"{self.name}: nodes": lambda: _nodes(cluster),
-            f"{self.name}: jobs": lambda: _jobs(cluster),
-            f"{self.name}: holders": lambda: _permission(cluster),
+            f"{self.name}: nodes": lambda: _nodes_text(cluster),
+            f"{self.name}: jobs": lambda: _jobs_text(cluster),
+            f"{self.name}: holders": lambda: _permission_text(cluster),
         }
-        return [_answer(name, question) for name, question in questions.items()]
+        return [_check_answer(name, question) for name, question in questions.items()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,13 +172,13 @@ def worker_settings(holders: Path, dropped_variables: tuple[str, ...]) -> dict[s
     }
 
 
-def _nodes(cluster: SimpleCluster[SettingsT]) -> str:
+def _nodes_text(cluster: SimpleCluster[SettingsT]) -> str:
     nodes = cluster.observe().nodes
     idle = sum(node.availability is Availability.FREE for node in nodes)
     return f"{counted(len(nodes), 'node')}, {idle} idle"
 
 
-def _jobs(cluster: SimpleCluster[SettingsT]) -> str:
+def _jobs_text(cluster: SimpleCluster[SettingsT]) -> str:
     jobs = tuple(cluster.list())
     for job in jobs:
         if job.state not in cluster.states:
@@ -186,13 +186,14 @@ def _jobs(cluster: SimpleCluster[SettingsT]) -> str:
     return f"{counted(len(jobs), 'job')} of yours"
 
 
-def _permission(cluster: SimpleCluster[SettingsT]) -> str:
+def _permission_text(cluster: SimpleCluster[SettingsT]) -> str:
     if problem := cluster.why_no_holder():
         raise SchedulerError(problem)
     return "holders may run"
 
 
-def _answer(name: str, question: Callable[[], str]) -> Check:
+def _check_answer(name: str, question: Callable[[], str]) -> Check:
+    """Return the check of a question to the scheduler, which fails if the question does."""
     try:
         return Check.ok(name, question())
     except (CommandError, SchedulerError) as error:

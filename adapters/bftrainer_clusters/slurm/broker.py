@@ -84,7 +84,7 @@ def check_folder(folder: Path) -> None:
         )
 
 
-def _visible(own: Sharer, own_jobs: Sequence[Job], names: Sequence[str]) -> list[str]:
+def _usable_nodes(own: Sharer, own_jobs: Sequence[Job], names: Sequence[str]) -> list[str]:
     """Return the nodes that a pilot can use, by its own list; if it holds other nodes as well, the
     list does not count, and all ``names`` are returned.
     """
@@ -132,7 +132,7 @@ class Guard:
         above = self._above_part(now_s)
         for own in [claim for claim in claims if claim.key in above]:
             own_jobs = [by_id[job] for job in holders[own.key]]
-            visible = _visible(own, own_jobs, names)
+            visible = _usable_nodes(own, own_jobs, names)
             others = [claim for claim in rivals(pilots, visible) if claim.key != own.key]
             total = own.holds + len({*visible} & {*idle}) + sum(claim.holds for claim in others)
             parts = parts_of(total, [own, *others], (), now_s, self._memory.deficit_node_s)
@@ -140,7 +140,7 @@ class Guard:
                 has_too_few(claim, parts) and not claim.takeable_count(idle) for claim in others
             ):
                 self._warned_s[own.user] = now_s + MAX_DISTRUST_S
-                self._end(own_jobs, parts[own.key])
+                self._end_latest(own_jobs, parts[own.key])
 
     def _counts(self, node: NodeView) -> bool:
         """Whether a node is in the partitions that are divided."""
@@ -154,7 +154,7 @@ class Guard:
         again = (key for key in memory.overuse_since if now_s < self._warned_s.get(key[0], now_s))
         return frozenset(memory.overusers).union(again)
 
-    def _end(self, holders: list[Job], part: int) -> None:
+    def _end_latest(self, holders: list[Job], part: int) -> None:
         """End the latest running holders of this account, as many nodes as are above the part; if
         every one is larger than that, end one.
         """
@@ -236,15 +236,20 @@ class Broker:
         self._bucket = self._bucket.take(cost(query.argv), self.calls.elapsed_s())
         text = self.calls.query(query, CallKind.LOOK, _TIMEOUT_S)
         jobs = command.parsed(query.argv, text, lambda text: job_list.parse_jobs(text, query.mark))
-        now_s, lasting = self.calls.elapsed_s(), [job for job in jobs.jobs if _lasts(job)]
-        states = _sum([_state(job) for job in lasting if not (job["%j"] and job_list.waits(job))])
+        now_s, lasting = self.calls.elapsed_s(), [job for job in jobs.jobs if _is_lasting(job)]
+        states = _checksum_of(
+            [_job_state(job) for job in lasting if not (job["%j"] and job_list.waits(job))]
+        )
         if now_s - self._reservations_s >= RESERVATIONS_S:
-            self._publish(RESERVATIONS_ARGV, slurm_text.parse_reservations, MOST_S)
+            self._run_and_publish(RESERVATIONS_ARGV, slurm_text.parse_reservations, MOST_S)
             self._reservations_s = now_s
         if states != self._states or now_s - self._nodes_s >= NODES_S:
-            self._nodes = self._publish(NODES_ARGV, slurm_text.parse_nodes, NODES_S + 3 * EVERY_S)
+            self._nodes = self._run_and_publish(
+                NODES_ARGV, slurm_text.parse_nodes, NODES_S + 3 * EVERY_S
+            )
             self._nodes_s = now_s
-        news = _sum([weights, *((_state(job), job["%k"]) for job in lasting if job["%j"])])
+        job_states = [(_job_state(job), job["%k"]) for job in lasting if job["%j"]]
+        news = _checksum_of([weights, *job_states])
         if news != self._news:
             self._changed_s = now_s
         self._states, self._news = states, news
@@ -281,7 +286,7 @@ class Broker:
                 "ask Slurm themselves"
             )
 
-    def _publish(
+    def _run_and_publish(
         self, argv: tuple[str, ...], parse: Callable[[str], Parsed], for_s: float
     ) -> Parsed:
         """Run a command and publish its answer, which counts for ``for_s`` seconds; return it
@@ -302,7 +307,7 @@ class Broker:
         return self.calls.run(argv, CallKind.LOOK, _TIMEOUT_S)
 
 
-def _sum(what: list[object]) -> int:
+def _checksum_of(what: list[object]) -> int:
     return zlib.crc32(repr(what).encode())
 
 
@@ -313,11 +318,11 @@ def _is_shown(job: Job, since_s: float) -> bool:
     return job["%T"] in STARTED and is_number(job["%S"]) and float(job["%S"]) >= since_s
 
 
-def _lasts(job: Job) -> bool:
+def _is_lasting(job: Job) -> bool:
     return JOB_PHASES.get(job["%T"]) is not JobPhase.OVER
 
 
-def _state(job: Job) -> tuple[str, str, str]:
+def _job_state(job: Job) -> tuple[str, str, str]:
     return job["%A"], job["%T"], job["%D"]
 
 
@@ -377,7 +382,7 @@ def broker(
     os.umask(0o022)
     check_folder(folder)
     own = SlurmCalls(cluster=chosen_cluster({VARIABLE: cluster}))
-    guard = Guard(own, frozenset(partitions), account, _tell)
+    guard = Guard(own, frozenset(partitions), account, _print_line)
     shares = Weights(own, lambda: weights or account, _TIMEOUT_S) if weights or account else None
     service, problem = Broker(folder, own, guard, calls, shares), ""
     while True:
@@ -388,9 +393,9 @@ def broker(
         except (CommandError, SchedulerError, OSError) as error:
             problem = str(error)
         if problem != was:
-            _tell(problem or "Slurm responds again")
+            _print_line(problem or "Slurm responds again")
         time.sleep(wait_s)
 
 
-def _tell(text: str) -> None:
+def _print_line(text: str) -> None:
     click.echo(f"{time.strftime('%F %T')} {printable(text)}")

@@ -135,7 +135,10 @@ class SlurmCalls:
         """Return the seconds until the budget allows the calls of this kind."""
         if self.budget is None:
             return 0.0
-        calls = {CallKind.LOOK: LOOK_CALLS + self.is_limited, CallKind.SUBMIT: self._submission}
+        calls = {
+            CallKind.LOOK: LOOK_CALLS + self.is_limited,
+            CallKind.SUBMIT: self._submission_cost,
+        }
         return self.budget.wait_s(kind, calls.get(kind, LIST_CALLS))
 
     def check(self, kind: CallKind) -> None:
@@ -163,14 +166,14 @@ class SlurmCalls:
 
         Raises ``PostponedError`` where the site's limit on calls refused it.
         """
-        self._spend(kind, self._submission if kind is CallKind.SUBMIT else cost(argv))
+        self._spend_calls(kind, self._submission_cost if kind is CallKind.SUBMIT else cost(argv))
         try:
             environment = {**self.env, **(variables or {})}
             output = command.run(
                 of_cluster(argv, self.cluster), timeout_s=timeout_s, env=environment
             )
         except CommandError as error:
-            self._failed(error, kind)
+            self._raise_postponed(error, kind)
             raise
         finally:
             if kind in (CallKind.SUBMIT, CallKind.RELEASE):
@@ -271,7 +274,7 @@ class SlurmCalls:
         """Return ``scontrol show config``, which is asked for again after 15 minutes only, and take
         the site's limit on calls from it.
         """
-        text = self._config.text(timeout_s, self.env, lambda: self._spend(CallKind.LOOK, 2))
+        text = self._config.text(timeout_s, self.env, lambda: self._spend_calls(CallKind.LOOK, 2))
         if self.published is not None:
             self.published.cluster = cluster_name(text)
         if self.budget is not None and text is not self._read:
@@ -318,16 +321,16 @@ class SlurmCalls:
                 self.budget.charge(counted - before - charged)
 
     @property
-    def _submission(self) -> int:
+    def _submission_cost(self) -> int:
         return 2 + 2 * STEP_CALLS if self.is_limited else 1
 
-    def _spend(self, kind: CallKind, calls: int) -> None:
+    def _spend_calls(self, kind: CallKind, calls: int) -> None:
         if self.budget is not None:
             self.budget.spend(kind, calls)
             with self._counting:
                 self._charged += calls
 
-    def _failed(self, error: CommandError, kind: CallKind) -> None:
+    def _raise_postponed(self, error: CommandError, kind: CallKind) -> None:
         """Raise ``PostponedError`` in place of an error if the site's limit on calls may have
         refused the command; after :data:`_MOST_REFUSALS` in a row the error itself stands.
         """

@@ -110,7 +110,7 @@ def judge(
         )
     return (
         version(config),
-        *visibility(config_text, user, settings, way),
+        *check_visibility(config_text, user, settings, way),
         *of_holders,
         killing(config, grace_s),
         user_signal(config, settings, has_cgroups),
@@ -134,7 +134,7 @@ def version(config: Mapping[str, str]) -> Check:
     )
 
 
-def visibility(
+def check_visibility(
     config_text: str, user: str, settings: SlurmSettings | None, way: GiveWay = GiveWay.SITE
 ) -> Iterator[Check]:
     """Check what PrivateData hides from the pilot's user. ``way``: who frees nodes for main jobs.

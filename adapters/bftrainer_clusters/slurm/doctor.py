@@ -90,7 +90,13 @@ def examine_slurm(
     except BFTrainerError as error:
         return [Check.broken("slurm", str(error), _PING)]
     where = cluster_check(cluster, cluster_name(config), federation)
-    return [where, *checks, module, boxes, *_look(settings, timeout_s, cluster, by_gpu)]
+    return [
+        where,
+        *checks,
+        module,
+        boxes,
+        *_observation_checks(settings, timeout_s, cluster, by_gpu),
+    ]
 
 
 def containers(srun_help: str, apptainer: str | None) -> Check:
@@ -109,7 +115,7 @@ def containers(srun_help: str, apptainer: str | None) -> Check:
     return Check("containers", CheckStatus.MISSING, detail, remedy, required=False)
 
 
-def _look(
+def _observation_checks(
     settings: SlurmSettings | None, timeout_s: float, cluster: str, by_gpu: bool = False
 ) -> Iterable[Check]:
     """Check one observation as the pilot makes it, then a test-only submission of a holder."""
@@ -134,10 +140,10 @@ def _look(
     if settings is not None:
         if by_gpu:
             yield from left_alone(seen.nodes)
-        yield _guarded(lambda: _holder(settings, seen.nodes, idle, by_gpu))
+        yield _check_or_failure(lambda: _check_test_submission(settings, seen.nodes, idle, by_gpu))
 
 
-def _holder(
+def _check_test_submission(
     settings: SlurmSettings, nodes: tuple[NodeView, ...], idle: list[str], by_gpu: bool = False
 ) -> Check:
     """Check by ``sbatch --test-only`` that Slurm would accept a holder: its account, partition,
@@ -171,10 +177,10 @@ def holder_check(settings: SlurmSettings, nodes: tuple[NodeView, ...]) -> Check:
     of these nodes.
     """
     idle = [node.name for node in nodes if node.availability is Availability.FREE]
-    return _guarded(lambda: _holder(settings, nodes, idle))
+    return _check_or_failure(lambda: _check_test_submission(settings, nodes, idle))
 
 
-def _guarded(look: Callable[[], Check]) -> Check:
+def _check_or_failure(look: Callable[[], Check]) -> Check:
     """Return the check of a holder; an error becomes a check that fails, or a warning if it is only
     a limit on the pilot's jobs.
     """

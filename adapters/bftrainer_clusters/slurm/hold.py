@@ -112,7 +112,7 @@ class SlurmHolder(JobHolder[SlurmSettings]):
         return self._slurm.shared
 
     def main_jobs_wait(self, waits: tuple[MainJobWait, ...]) -> None:
-        """Note the main jobs that the latest observation shows as waiting for held nodes; called
+        """Record the main jobs that the latest observation shows as waiting for held nodes; called
         from the thread of observations.
         """
         self._slurm.main_waits = waits
@@ -174,7 +174,7 @@ class _Slurm(HolderJobs[SlurmSettings]):
     """ClusterName of the cluster that is asked, once that is known."""
 
     def __post_init__(self) -> None:
-        self.site = SiteWatch(self._read_site, self._checks, self.calls.elapsed_s)
+        self.site = SiteWatch(self._read_site, self._site_checks, self.calls.elapsed_s)
         self.site.choice = self._way_choice
         self.waiting = WaitingMainJobs(self.calls.elapsed_s)
         self.comment = jobs.comment(self.pilot, self.user)
@@ -235,18 +235,18 @@ class _Slurm(HolderJobs[SlurmSettings]):
             slurmdbd.
             """
             if argv[0] == "scontrol":
-                return self._run(argv, CallKind.LIST)
+                return self._run_command(argv, CallKind.LIST)
             return command.run(argv, timeout_s=self.settings.timeout_s, env=self.calls.env)
 
         text = self.calls.config(self.settings.timeout_s)
         facts = read_site(self.settings, text, self.user, ask, self.may_hold, self.by_gpu)
-        at = facts.holders(self.settings)
-        self.shared = shared_limits(at, parse_config(text).get("ClusterName", ""), ask)
+        limits = facts.holders(self.settings)
+        self.shared = shared_limits(limits, parse_config(text).get("ClusterName", ""), ask)
         # As in the configuration, a holder lasts for a minute at least.
-        self.site.longest_s = max(at.longest[0], 60.0)
+        self.site.longest_s = max(limits.longest.seconds, 60.0)
         return facts
 
-    def _checks(self, facts: SiteSetup) -> tuple[Check, ...]:
+    def _site_checks(self, facts: SiteSetup) -> tuple[Check, ...]:
         return checks_of_holding(self.settings, facts, self.user, self.may_hold, self.by_gpu)
 
     def _way_choice(self, facts: SiteSetup) -> WayChoice:
@@ -282,7 +282,7 @@ class _Slurm(HolderJobs[SlurmSettings]):
 
     @property
     def nodes_per_job(self) -> int:
-        """As configured."""
+        """Return ``slurm.nodes_per_holder``."""
         return self.settings.nodes_per_holder
 
     def submit(self, request: NodeRequest, beside: tuple[str, ...] = ()) -> str:
@@ -338,7 +338,7 @@ class _Slurm(HolderJobs[SlurmSettings]):
         again.
         """
         try:
-            listed = self._listed()
+            listed = self._listed_holders()
         except (CommandError, SchedulerError) as error:
             self.has_failed = not isinstance(error, PostponedError)
             raise
@@ -347,14 +347,14 @@ class _Slurm(HolderJobs[SlurmSettings]):
             self.calls.forget_config()
         return listed
 
-    def _listed(self) -> Mapping[str, HolderJob]:
+    def _listed_holders(self) -> Mapping[str, HolderJob]:
         """Return this pilot's holders, from a broker's list if that is new enough, and look at the
         site.
         """
         if (all_jobs := self.calls.new_jobs()) is not None:
             listed = self.listing.read(jobs.as_listed(all_jobs, self.user), all_jobs.mark)
         else:
-            listed = self._query(jobs.list_query(self.user), self.listing.read)
+            listed = self._run_squeue(jobs.list_query(self.user), self.listing.read)
         self.list_age_s = (
             published.age_s(all_jobs) if all_jobs and (published := self.calls.published) else 0.0
         )
@@ -375,7 +375,7 @@ class _Slurm(HolderJobs[SlurmSettings]):
             if job.phase is JobPhase.RUNS and job.id not in self.nodes_of
         ]
         if adopted:
-            self.nodes_of |= self._query(jobs.nodes_query(adopted), jobs.parse_nodes)
+            self.nodes_of |= self._run_squeue(jobs.nodes_query(adopted), jobs.parse_nodes)
         return listed | {
             id_: replace(job, has=self.nodes_of[id_])
             for id_, job in several.items()
@@ -384,14 +384,14 @@ class _Slurm(HolderJobs[SlurmSettings]):
 
     def shorten(self, ids: list[str], seconds: float) -> None:
         """Run scontrol update once for all."""
-        self._run(jobs.shorten_argv(ids, seconds), CallKind.TIDY)
+        self._run_command(jobs.shorten_argv(ids, seconds), CallKind.TIDY)
 
     def unknown(self, ids: list[str]) -> frozenset[str]:
         """Return those of the jobs that Slurm does not know. The one squeue has no filter of names,
         so a job that was renamed is known.
         """
         try:
-            listed = self._query(jobs.known_query(ids), jobs.parse_known)
+            listed = self._run_squeue(jobs.known_query(ids), jobs.parse_known)
         except CommandError as error:
             if len(ids) == 1 and jobs.is_unknown_job(error.problem):
                 return frozenset(ids)
@@ -401,12 +401,12 @@ class _Slurm(HolderJobs[SlurmSettings]):
     def leave(self, ids: list[str]) -> None:
         """Run scancel once for all."""
         with suppress(CommandError):
-            self._run(jobs.leave_argv(ids), CallKind.RELEASE)
+            self._run_command(jobs.leave_argv(ids), CallKind.RELEASE)
 
     def end(self, ids: list[str]) -> None:
         """Run scancel once for all."""
         with suppress(CommandError):
-            self._run(jobs.cancel_argv(ids), CallKind.RELEASE)
+            self._run_command(jobs.cancel_argv(ids), CallKind.RELEASE)
 
     def end_workers(self, names: list[str]) -> None:
         """Kill all steps of these fragments but the payload's, and wait for their end for
@@ -417,7 +417,7 @@ class _Slurm(HolderJobs[SlurmSettings]):
         """
         steps = self._worker_steps(names)
         if steps:
-            self._run(jobs.kill_steps_argv(steps), CallKind.TIDY)
+            self._run_command(jobs.kill_steps_argv(steps), CallKind.TIDY)
         until_s = time.monotonic() + STEPS_END_S
         while steps and time.monotonic() < until_s:
             time.sleep(0.1)
@@ -452,7 +452,7 @@ class _Slurm(HolderJobs[SlurmSettings]):
             jobs.job_steps_argv(job), lambda text: jobs.parse_job_steps(text, nodes), CallKind.TIDY
         )
 
-    def _query(self, query: MarkedQuery, parse: Callable[[str, str], Parsed]) -> Parsed:
+    def _run_squeue(self, query: MarkedQuery, parse: Callable[[str, str], Parsed]) -> Parsed:
         """Run a squeue and parse its output; ``parse`` also gets the mark that ends the records."""
         text = self.calls.query(query, CallKind.LIST, self.settings.timeout_s)
         return command.parsed(query.argv, text, lambda answer: parse(answer, query.mark))
@@ -460,7 +460,7 @@ class _Slurm(HolderJobs[SlurmSettings]):
     def _ask(
         self, argv: list[str], parse: Callable[[str], Parsed], kind: CallKind = CallKind.LIST
     ) -> Parsed:
-        return command.parsed(argv, self._run(argv, kind), parse)
+        return command.parsed(argv, self._run_command(argv, kind), parse)
 
-    def _run(self, argv: list[str], kind: CallKind) -> str:
+    def _run_command(self, argv: list[str], kind: CallKind) -> str:
         return self.calls.run(argv, kind, self.settings.timeout_s)

@@ -40,17 +40,17 @@ class HostLists:
 
     def read(self, text: str) -> frozenset[str]:
         """Return the names in a list: ``n[1-3]`` -> n1, n2, n3; none for Slurm's words for nothing.
-        Equal lists are one set. Raises ``SchedulerError`` as :meth:`_expanded` does.
+        Equal lists are one set. Raises ``SchedulerError`` as :meth:`_expanded_nodes` does.
         """
         if text in NOTHING:
             return frozenset()
         names = self._names_by_text.get(text)
         if names is None:
-            names = self._expanded(text)
+            names = self._expanded_nodes(text)
             self._names_by_text[text] = names
         return names
 
-    def _expanded(self, text: str) -> frozenset[str]:
+    def _expanded_nodes(self, text: str) -> frozenset[str]:
         """Expand a list of nodes. Raises ``SchedulerError`` if it is none, or if the lists of this
         answer are too large for one cluster.
         """

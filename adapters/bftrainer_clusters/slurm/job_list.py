@@ -89,10 +89,12 @@ def parse_jobs(text: str, mark: str) -> JobList:
     columns = tuple(_WAIT_COLUMNS if has_waits else _COLUMNS)
     header = _WAITS_HEADER if has_waits else _HEADER
     records = parse_records(text, mark, header, "jobs")
-    return JobList(tuple(_job(record, columns) for record in records), mark, has_waits=has_waits)
+    return JobList(
+        tuple(_parsed_job(record, columns) for record in records), mark, has_waits=has_waits
+    )
 
 
-def _job(record: str, columns: tuple[str, ...]) -> Job:
+def _parsed_job(record: str, columns: tuple[str, ...]) -> Job:
     """Parse a record into a job. Name and comment are left empty unless the job is named like a
     holder or a pilot.
     """

@@ -88,8 +88,8 @@ class HolderJob:
 
     @property
     def is_for_several(self) -> bool:
-        """Whether it was submitted for several nodes: a list of names contains a comma or a
-        range.
+        """Whether the holder job was submitted for several nodes: a list of names contains a comma
+        or a range.
         """
         return any(sign in self.node for sign in ",[")
 

@@ -105,11 +105,13 @@ def parse(text: str, mark: str, shared: SharedLimits) -> tuple[LimitWait, ...]:
     """Return the waits of main-queue jobs for these limits, from squeue's output with the columns
     of :data:`FORMAT` and the mark of its call. Raises ``SchedulerError``.
     """
-    waits = (_wait(record, shared) for record in parse_records(text, mark, _HEADER, "jobs"))
+    waits = (
+        _wait_for_limit(record, shared) for record in parse_records(text, mark, _HEADER, "jobs")
+    )
     return tuple(wait for wait in waits if wait is not None)
 
 
-def _wait(record: str, shared: SharedLimits) -> LimitWait | None:
+def _wait_for_limit(record: str, shared: SharedLimits) -> LimitWait | None:
     """Return the wait of one job; None for a pilot's job, or one that does not wait for one of
     these limits.
     """
@@ -123,13 +125,15 @@ def _wait(record: str, shared: SharedLimits) -> LimitWait | None:
     # For a limit on the number of jobs, the end of one holder is enough.
     n_nodes = 1 if "Jobs" in reason else int(size)
     for limit in shared.limits:
-        is_counted = _counts(limit, user, account, qos, partitions.split(","), names_association)
+        is_counted = _may_wait_for_limit(
+            limit, user, account, qos, partitions.split(","), names_association
+        )
         if is_counted and n_nodes <= limit.nodes:
             return LimitWait(job, n_nodes, reason)
     return None
 
 
-def _counts(
+def _may_wait_for_limit(
     limit: SharedLimit,
     user: str,
     account: str,

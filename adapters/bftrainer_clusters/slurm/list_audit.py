@@ -22,8 +22,8 @@ class ListAudit:
     _not_waiting: frozenset[str] = frozenset()
 
     def is_disproved_by(self, own: JobList, at_s: float) -> bool:
-        """Note a list of the pilot's own, complete at ``at_s``. Returns whether a broker's list was
-        false: a job has waited before that list and after it, and did not wait on it.
+        """Record a list of the pilot's own, complete at ``at_s``. Returns whether a broker's list
+        was false: a job has waited before that list and after it, and did not wait on it.
         """
         waiting = _waiting_jobs(own)
         is_false = not self._not_waiting.isdisjoint(waiting)
@@ -31,8 +31,8 @@ class ListAudit:
         return is_false
 
     def lacks(self, published: JobList, at_s: float) -> bool:
-        """Note a broker's list, read from Slurm at ``at_s``. Returns whether a job is missing that
-        has waited: it was canceled, or the list is false or old.
+        """Record a broker's list, read from Slurm at ``at_s``. Returns whether a job is missing
+        that has waited: it was canceled, or the list is false or old.
         """
         if not self._waiting:
             return False

@@ -50,14 +50,14 @@ def node_waits(jobs: JobList, nodes: Iterable[NodeView]) -> NodeWaits:
     starts: list[tuple[str, float]] = []
     for job in jobs.jobs:
         if (pilot := _pilot_of(job)) is not None:
-            holders += _running(job, pilot, lists)
+            holders += _holder_nodes(job, pilot, lists)
         elif waits(job):
             names = job["%P"]
             if names not in usable:
                 parts = [of_partition.get(name, set()) for name in names.split(",")]
                 usable[names] = frozenset().union(*parts)
             if _FOR_NODES.match(job["%r"]):
-                waiting.append(_wait(job, usable[names], lists))
+                waiting.append(_job_needs(job, usable[names], lists))
         elif job["%T"] in STARTED and is_number(job["%S"]):
             starts.append((job["%A"], float(job["%S"])))
     latest_s = max((start_s for _, start_s in starts), default=0.0)
@@ -73,7 +73,7 @@ def _pilot_of(job: Job) -> str | None:
     return f"{words[2]}/{words[1]}"
 
 
-def _running(job: Job, pilot: str, lists: HostLists) -> list[ListedHolder]:
+def _holder_nodes(job: Job, pilot: str, lists: HostLists) -> list[ListedHolder]:
     """Return the nodes of a holder, one by one, if it runs or is ending."""
     if job["%T"] not in ("RUNNING", "COMPLETING"):
         return []
@@ -82,7 +82,7 @@ def _running(job: Job, pilot: str, lists: HostLists) -> list[ListedHolder]:
     return [ListedHolder(job["%A"], node, is_leaving, pilot) for node in nodes]
 
 
-def _wait(job: Job, usable: frozenset[str], lists: HostLists) -> NodeWait:
+def _job_needs(job: Job, usable: frozenset[str], lists: HostLists) -> NodeWait:
     """Return what a waiting job needs. ``usable``: the nodes of its partitions."""
     size, priority, submitted = job["%D"], job["%Q"], job["%V"]
     if not is_number(size) or not is_number(priority):

@@ -68,7 +68,7 @@ class ServerClock:
         return self.elapsed_s() - self._set_s >= CLOCK_KEPT_S
 
     def set(self, at_s: float, planned_s: float | None) -> None:
-        """Note the times that sdiag has just shown."""
+        """Record the times that sdiag has just shown."""
         self._at_s, self._set_s, self.planned_s = at_s, self.elapsed_s(), planned_s
 
     def now_s(self) -> float:
@@ -129,31 +129,31 @@ class BrokerCounters:
         return self._planned_s is None or counters.planned_s > self._planned_s
 
     def own_changed(self, counters: JobCounters) -> bool:
-        """Note the counters that the pilot itself has just read. Returns whether they differ from
+        """Record the counters that the pilot itself has just read. Returns whether they differ from
         the latest ones that were read, so that a broker's list may be older than them.
         """
         before, self._latest = self._latest, counters
         self._slurm_counters, self._slurm_read_s = counters, self.calls.elapsed_s()
         if counters.planned_s is not None:
             self._planned_s = counters.planned_s
-        return before is None or _counts(before) != _counts(counters)
+        return before is None or _node_counts(before) != _node_counts(counters)
 
 
 def lags_behind(counters: JobCounters, own: JobCounters) -> bool:
     """Whether counters that were read later than ``own``, by the scheduler's clock, show fewer
     jobs.
     """
-    pairs = zip(_counts(counters), _counts(own), strict=True)
+    pairs = zip(_node_counts(counters), _node_counts(own), strict=True)
     is_later = counters.at_s > own.at_s + _CLOCK_STEP_S
     return is_later and any(count < own_count for count, own_count in pairs)
 
 
 def looks_reset(counters: JobCounters, own: JobCounters) -> bool:
     """Whether the counters may have started again, as they do at midnight."""
-    return sum(_counts(counters)) < _RESET_SHARE * sum(_counts(own))
+    return sum(_node_counts(counters)) < _RESET_SHARE * sum(_node_counts(own))
 
 
-def _counts(counters: JobCounters) -> tuple[int, int, int]:
+def _node_counts(counters: JobCounters) -> tuple[int, int, int]:
     return counters.submitted, counters.started, counters.ended
 
 

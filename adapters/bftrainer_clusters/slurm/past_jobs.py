@@ -79,7 +79,7 @@ class _Records:
         row that cannot be read is counted.
         """
         try:
-            job = _job(row, is_holder, self.lists)
+            job = _past_job(row, is_holder, self.lists)
         except (SchedulerError, ValueError, KeyError):
             self.skipped += 1
             return
@@ -99,16 +99,16 @@ def live_log(
     end_s = time.time() if now_s is None else now_s
     begin_s = end_s - days * _DAY_S
     records = _Records()
-    for from_s, to_s in _days(begin_s, end_s):
-        holder_argv = _argv(from_s, to_s, ("JobIDRaw",), f"--name={HOLDER_NAME}")
+    for from_s, to_s in _days_of_period(begin_s, end_s):
+        holder_argv = _sacct_argv(from_s, to_s, ("JobIDRaw",), f"--name={HOLDER_NAME}")
         holder_ids = frozenset(ask(holder_argv).split())
-        lines = ask(_argv(from_s, to_s, COLUMNS)).splitlines()
-        for row in _rows(lines, COLUMNS, records):
+        lines = ask(_sacct_argv(from_s, to_s, COLUMNS)).splitlines()
+        for row in _complete_rows(lines, COLUMNS, records):
             records.take(row, is_holder=row["jobidraw"] in holder_ids)
     remarks = []
     partitions = command.parsed(partitions_argv(), ask(partitions_argv()), parse_partitions)
     try:
-        outages = tuple(_outages(ask(_events_argv(begin_s))))
+        outages = tuple(_node_outages(ask(_events_argv(begin_s))))
     except CommandError as error:
         outages = ()
         remarks.append(f"times at which nodes were down are not known: {error}")
@@ -132,19 +132,19 @@ def file_log(path: Path) -> JobLog:
         refuse_pipe(path)
         with path.open(encoding="utf-8", errors="replace") as lines:
             header = lines.readline(_MAX_LINE).rstrip("\n")
-            names = _header(path, header)
-            for row in _rows(_bounded(path, lines), names, records):
+            names = _header_columns(path, header)
+            for row in _complete_rows(_bounded_lines(path, lines), names, records):
                 records.take(row, row["jobname"].strip() == HOLDER_NAME)
     except OSError as error:
         raise InputFileError(str(path), f"cannot be read: {error.strerror}") from error
     jobs = tuple(records.jobs.values())
     if not jobs:
         raise InputFileError(str(path), f"has no jobs, expected the output of: {FILE_COMMAND}")
-    times_s = [at_s for job in jobs for at_s in _times(job)]
+    times_s = [at_s for job in jobs for at_s in _known_times(job)]
     return JobLog(jobs, min(times_s), max(times_s), skipped=records.skipped)
 
 
-def _days(begin_s: float, end_s: float) -> Iterator[tuple[float, float]]:
+def _days_of_period(begin_s: float, end_s: float) -> Iterator[tuple[float, float]]:
     """Yield the days of a period as (from, to), so that no answer has all jobs of the period."""
     from_s = begin_s
     while from_s < end_s:
@@ -153,24 +153,24 @@ def _days(begin_s: float, end_s: float) -> Iterator[tuple[float, float]]:
         from_s = to_s
 
 
-def _argv(from_s: float, to_s: float, columns: Iterable[str], *options: str) -> list[str]:
+def _sacct_argv(from_s: float, to_s: float, columns: Iterable[str], *options: str) -> list[str]:
     """Build a query of sacct, which takes times in the time zone that it prints them in (TZ=UTC in
     the environment).
     """
-    times = ["-S", _clock(from_s), "-E", _clock(to_s)]
+    times = ["-S", _sacct_time(from_s), "-E", _sacct_time(to_s)]
     return ["sacct", "-a", "-X", "-n", "-P", "-D", *times, *options, "-o", ",".join(columns)]
 
 
 def _events_argv(begin_s: float) -> list[str]:
     fields = ",".join(_EVENT_FIELDS)
-    return ["sacctmgr", "-nP", "show", "event", f"start={_clock(begin_s)}", f"format={fields}"]
+    return ["sacctmgr", "-nP", "show", "event", f"start={_sacct_time(begin_s)}", f"format={fields}"]
 
 
-def _clock(at_s: float) -> str:
+def _sacct_time(at_s: float) -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(at_s))
 
 
-def _header(path: Path, line: str) -> tuple[str, ...]:
+def _header_columns(path: Path, line: str) -> tuple[str, ...]:
     """Return the names of the columns in the header ``line``, in lower case and without widths
     (``User%20``). Raises ``InputFileError`` if a needed one is missing.
     """
@@ -187,7 +187,7 @@ def _header(path: Path, line: str) -> tuple[str, ...]:
     return names
 
 
-def _bounded(path: Path, lines: Iterable[str]) -> Iterator[str]:
+def _bounded_lines(path: Path, lines: Iterable[str]) -> Iterator[str]:
     """Yield the lines of a file without their ends. Raises ``InputFileError`` for a line, or a
     file, that is too long.
     """
@@ -201,7 +201,7 @@ def _bounded(path: Path, lines: Iterable[str]) -> Iterator[str]:
         yield line.rstrip("\n")
 
 
-def _rows(
+def _complete_rows(
     lines: Iterable[str], names: tuple[str, ...], records: _Records
 ) -> Iterator[dict[str, str]]:
     """Yield the rows that have all columns, as values by the columns' names in lower case. Other
@@ -218,7 +218,7 @@ def _rows(
             records.skipped += 1
 
 
-def _job(row: Mapping[str, str], is_holder: bool, lists: HostLists) -> PastJob | None:
+def _past_job(row: Mapping[str, str], is_holder: bool, lists: HostLists) -> PastJob | None:
     """Parse a row into a job; None for a step, and for a job that has neither been eligible nor
     started. Raises ``ValueError``, ``KeyError`` or ``SchedulerError`` if it cannot be read.
     """
@@ -227,9 +227,9 @@ def _job(row: Mapping[str, str], is_holder: bool, lists: HostLists) -> PastJob |
         return None
     if not _ID.fullmatch(job_id):
         raise ValueError(job_id)
-    start_s = _time(row["start"])
-    end_s = _time(row["end"])
-    eligible_s = _time(row["eligible"])
+    start_s = _parse_time(row["start"])
+    end_s = _parse_time(row["end"])
+    eligible_s = _parse_time(row["eligible"])
     if eligible_s is None:  # without this time, the job counts as one that has not waited
         eligible_s = start_s
     if eligible_s is None:
@@ -251,7 +251,7 @@ def _job(row: Mapping[str, str], is_holder: bool, lists: HostLists) -> PastJob |
         nodes,
         row.get("user", ""),
         _limit_s(row),
-        _priority(row),
+        _row_priority(row),
         "" if reason in _NODE_REASONS else reason,
         is_holder,
     )
@@ -270,12 +270,12 @@ def _limit_s(row: Mapping[str, str]) -> float:
     return float("inf")
 
 
-def _priority(row: Mapping[str, str]) -> float:
+def _row_priority(row: Mapping[str, str]) -> float:
     text = row.get("priority", "")
     return float(text) if text.isdecimal() and len(text) < _MAX_DIGITS else 0.0
 
 
-def _time(text: str) -> float | None:
+def _parse_time(text: str) -> float | None:
     """Parse a time of sacct, ``1700000000`` or ``2023-11-14T22:13:20`` (local), into seconds since
     1970; None for ``Unknown``.
     """
@@ -286,13 +286,13 @@ def _time(text: str) -> float | None:
     return datetime.fromisoformat(text).timestamp()
 
 
-def _times(job: PastJob) -> Iterator[float]:
+def _known_times(job: PastJob) -> Iterator[float]:
     """Yield the times of a job that are known."""
     yield job.eligible_s
     yield from (at_s for at_s in (job.start_s, job.end_s) if at_s is not None)
 
 
-def _outages(text: str) -> Iterator[Outage]:
+def _node_outages(text: str) -> Iterator[Outage]:
     """Yield the times at which a node was down or drained, from ``sacctmgr show event``; events of
     the whole cluster, which name no node, are left out.
     """
@@ -301,6 +301,6 @@ def _outages(text: str) -> Iterator[Outage]:
         if len(fields) != len(_EVENT_FIELDS):
             continue
         node, start, end, _ = fields
-        start_s = _time(start) if node else None
+        start_s = _parse_time(start) if node else None
         if start_s is not None:
-            yield Outage(node, start_s, _time(end))
+            yield Outage(node, start_s, _parse_time(end))

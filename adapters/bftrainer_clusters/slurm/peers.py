@@ -104,7 +104,9 @@ def parse_peers(text: str, mark: str, pilot: str, user: str) -> tuple[PeerPilot,
             characters[job.user] += len(job.hosts)
             if characters[job.user] <= _MAX_CHARACTERS_OF_A_USER:
                 pilot_lists[job.hosts] = None
-    return tuple(replace(pilots[key], hosts=_split(host_lists[key])) for key in sorted(pilots))
+    return tuple(
+        replace(pilots[key], hosts=_split_lists(host_lists[key])) for key in sorted(pilots)
+    )
 
 
 def _pilot_jobs(text: str, mark: str) -> Iterator[_PilotJob]:
@@ -155,7 +157,7 @@ def of_jobs(jobs: JobList, pilot: str = "", user: str = "") -> tuple[PeerPilot, 
     return tuple(replace(peer, weight=(jobs.weights or {}).get(peer.user, 1)) for peer in pilots)
 
 
-def _split(lists: Iterable[str]) -> tuple[str, ...]:
+def _split_lists(lists: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(part for text in lists for part in split_hosts(text)))
 
 

@@ -53,9 +53,9 @@ def holders(
         )
     if ours is not None:
         if settings.partition:
-            yield _open(ours)
+            yield _check_partition_open(ours)
         nodes = frozenset(filter(may_hold, ours.nodes))
-        others = _others(settings, ours, nodes, partitions)
+        others = _main_partitions(settings, ours, nodes, partitions)
         if by != BY_QOS:
             yield _preempted_by_partition(ours, nodes, by, config, others, default_of(partitions))
         yield from _whole_blocks(others)
@@ -87,7 +87,7 @@ def default_of(partitions: Mapping[str, Partition]) -> Partition | None:
     return next((partition for partition in partitions.values() if partition.is_default), None)
 
 
-def _others(
+def _main_partitions(
     settings: SlurmSettings,
     ours: Partition,
     nodes: frozenset[str],
@@ -102,7 +102,7 @@ def _others(
     ]
 
 
-def _open(partition: Partition) -> Check:
+def _check_partition_open(partition: Partition) -> Check:
     """Check whether an ordinary user's jobs start in the partition of holders."""
     name = f"partition {partition.name}"
     if partition.state != "UP":
@@ -144,7 +144,7 @@ def _preempted_by_partition(
     if problem := _does_not_end("partition " + ours.name, ours.preempt_mode, config):
         return problem
     above = [partition for partition in others if partition.tier > ours.tier]
-    equal = _names(p.name for p in others if p.tier <= ours.tier and p.starts_jobs)
+    equal = _names_text(p.name for p in others if p.tier <= ours.tier and p.starts_jobs)
     tier = f"PriorityTier {ours.tier}"
     if not above:
         return Check.broken(
@@ -153,7 +153,7 @@ def _preempted_by_partition(
             "holders",
             f"give the main partitions a PriorityTier above {ours.tier}",
         )
-    names = _names(partition.name for partition in above)
+    names = _names_text(partition.name for partition in above)
     if equal:
         return Check.broken(
             "preemption",
@@ -168,7 +168,7 @@ def _preempted_by_partition(
             "wait for holders",
             "set slurm.partition to a partition of its own for preemptible jobs",
         )
-    if default is not None and _alike(ours, default):
+    if default is not None and _treats_alike(ours, default):
         return Check.broken(
             "preemption",
             f"partition {ours.name} has the PriorityTier and PreemptMode of the default "
@@ -178,14 +178,14 @@ def _preempted_by_partition(
     if alone := nodes.difference(*(partition.nodes for partition in above)):
         return Check.broken(
             "preemption",
-            f"{tier}: {_names(alone)} in no partition above {ours.name}: its own jobs are the "
+            f"{tier}: {_names_text(alone)} in no partition above {ours.name}: its own jobs are the "
             "main queue there",
             "exclude these nodes (nodes.exclude)",
         )
     return Check.ok("preemption", f"{tier}: {names} preempts holders, which are canceled")
 
 
-def _alike(ours: Partition, default: Partition) -> bool:
+def _treats_alike(ours: Partition, default: Partition) -> bool:
     """Whether Slurm treats the jobs of two partitions alike when others need their nodes."""
     return (ours.tier, ours.preempt_mode) == (default.tier, default.preempt_mode)
 
@@ -194,7 +194,7 @@ def _whole_blocks(others: Iterable[Partition]) -> Iterator[Check]:
     """Check whether jobs of other partitions get whole blocks of nodes: 24.11.5 and 26.05.5 preempt
     jobs on the nodes that such a job gets, but not those on the other nodes of its block.
     """
-    if names := _names(partition.name for partition in others if partition.whole_blocks):
+    if names := _names_text(partition.name for partition in others if partition.whole_blocks):
         yield Check.broken(
             "topology",
             f"jobs of {names} get whole blocks of nodes (Exclusive=TOPO, ExclusiveTopo=YES): "
@@ -223,7 +223,7 @@ def _shared_cores(ours: Partition, by: str, others: Iterable[Partition]) -> Iter
         yield Check.broken(
             "oversubscribe",
             f"partition {ours.name} has OverSubscribe=FORCE:{ours.jobs_a_core}: jobs of "
-            f"{_names(sharing)} run on the cores and "
+            f"{_names_text(sharing)} run on the cores and "
             "GPUs of holders, beside training",
             f"OverSubscribe=EXCLUSIVE for {ours.name}",
         )
@@ -248,20 +248,22 @@ def qos_that_keep_waiting(
     ours = partition_of(settings, partitions)
     nodes = frozenset(filter(may_hold, ours.nodes)) if ours is not None else frozenset[str]()
     reachable = [
-        p for p in partitions.values() if p.starts_jobs and (ours is None or p.nodes & nodes)
+        partition
+        for partition in partitions.values()
+        if partition.starts_jobs and (ours is None or partition.nodes & nodes)
     ]
-    above = _preemptors(settings.qos, all_qos)
+    above = _preempting_qos(settings.qos, all_qos)
 
     def keeps_waiting(name: str) -> bool:
         if not any(partition.admits(name) for partition in reachable):
             return False
-        return name == accounting.default_qos or not above <= _preemptors(name, all_qos)
+        return name == accounting.default_qos or not above <= _preempting_qos(name, all_qos)
 
     others = all_qos.keys() - above - {settings.qos, settings.parts_qos}
     return frozenset(filter(keeps_waiting, others))
 
 
-def _preemptors(name: str, all_qos: Mapping[str, Qos]) -> frozenset[str]:
+def _preempting_qos(name: str, all_qos: Mapping[str, Qos]) -> frozenset[str]:
     return frozenset(qos.name for qos in all_qos.values() if name in qos.preempts)
 
 
@@ -299,7 +301,7 @@ def _preempted_by_qos(
     mode = "" if ours.preempt_mode == "CLUSTER" else ours.preempt_mode
     if problem := _does_not_end(f"QOS {name}", mode, config):
         return problem
-    above = _names(_preemptors(name, all_qos))
+    above = _names_text(_preempting_qos(name, all_qos))
     if not above:
         return Check.broken(
             "qos",
@@ -313,7 +315,7 @@ def _preempted_by_qos(
             "set slurm.qos to a QOS of its own for preemptible jobs",
         )
     if in_the_way:
-        names = _names(in_the_way)
+        names = _names_text(in_the_way)
         return Check.broken(
             "qos",
             f"jobs of QOS {names} wait for holders, those of {above} do not",
@@ -372,7 +374,7 @@ def _does_not_end(whose: str, mode: str, config: Mapping[str, str]) -> Check | N
     )
 
 
-def _names(items: Iterable[str]) -> str:
+def _names_text(items: Iterable[str]) -> str:
     """Format a list of names for a message; of a long one, the rest is counted, since a partition
     may have thousands of nodes.
     """

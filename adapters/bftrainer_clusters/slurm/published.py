@@ -131,19 +131,19 @@ class Published:
 
     def head(self, name: str = JOBS) -> Head:
         """Return the head of a file, if it counts. Raises :class:`NotPublishedError`."""
-        return self._read(name, with_text=False).head
+        return self._read_published(name, with_text=False).head
 
     def text(self, argv: Sequence[str]) -> str:
         """Return the answer to a command, which counts only beside a list of :meth:`jobs`. Raises
         :class:`NotPublishedError`.
         """
-        return self._read(name_of(argv)).text
+        return self._read_published(name_of(argv)).text
 
     def counters(self) -> str:
         """Return sdiag's output, which counts for :data:`COUNTERS_S`. Raises
         :class:`NotPublishedError`.
         """
-        file = self._read(name_of(COUNTERS))
+        file = self._read_published(name_of(COUNTERS))
         age_s = self.now_s() - file.head.at_s
         if age_s > COUNTERS_S:
             raise NotPublishedError(
@@ -158,7 +158,7 @@ class Published:
         """
         head = self.head()
         if self._jobs is None or self._jobs[0] != head:
-            file = self._read(JOBS)
+            file = self._read_published(JOBS)
             at_s = self.elapsed_s() - (self.now_s() - file.head.at_s)
             jobs = replace(parse_jobs(file.text, file.head.mark), at_s=at_s, weights=file.weights)
             self._jobs = file.head, jobs
@@ -170,13 +170,13 @@ class Published:
         """
         return 0.0 if jobs.at_s is None else self.elapsed_s() - jobs.at_s + CLOCKS_S
 
-    def _read(self, name: str, with_text: bool = True) -> _File:
+    def _read_published(self, name: str, with_text: bool = True) -> _File:
         """Read a file. Raises :class:`NotPublishedError` if it does not count: too old, of another
         cluster, incomplete, or from a host whose clock is ahead.
         """
         path = self.folder / name
         try:
-            first, rest, size = while_replaced(lambda: self._content(path, with_text))
+            first, rest, size = while_replaced(lambda: self._file_content(path, with_text))
             head = parse_head(first.decode())
             weights = parse_weights(rest[: head.weights_size])
         except (OSError, ArithmeticError, ValueError, KeyError, TypeError, RecursionError) as error:
@@ -204,7 +204,7 @@ class Published:
             raise NotPublishedError(f"{path}: has {size:,} bytes of text, expected {expected:,}")
         return _File(head, weights, rest[head.weights_size :].decode(errors="replace"))
 
-    def _content(self, path: Path, with_text: bool) -> tuple[bytes, bytes, int]:
+    def _file_content(self, path: Path, with_text: bool) -> tuple[bytes, bytes, int]:
         """Return the head, the rest of the file (empty without ``with_text``), and the size of the
         rest in bytes. Raises :class:`NotPublishedError` if other users could have written the file.
         """

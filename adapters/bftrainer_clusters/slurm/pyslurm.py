@@ -98,38 +98,39 @@ class PyslurmScheduler:
             raise SchedulerError(f"pyslurm: {error}") from error
         # Errors in pyslurm's values become SchedulerErrors there, as errors in a command's text do.
         views, pending_jobs = command.parsed(
-            ["pyslurm"], "", lambda _: (_nodes(nodes), _all_pending(jobs))
+            ["pyslurm"], "", lambda _: (_node_views(nodes), _all_pending(jobs))
         )
         return self.commands.observe_rest(views, pending_jobs)
 
 
-def _nodes(nodes: Any) -> tuple[NodeView, ...]:
-    return tuple(_node(node) for node in nodes.values())
+def _node_views(nodes: Any) -> tuple[NodeView, ...]:
+    return tuple(_node_view(node) for node in nodes.values())
 
 
 def _all_pending(jobs: Any) -> tuple[PendingJob, ...]:
     lists = HostLists()
     return tuple(
-        _pending(job, lists) for job in jobs.values() if job.state in ("PENDING", "EXPEDITING")
+        _pending_job(job, lists) for job in jobs.values() if job.state in ("PENDING", "EXPEDITING")
     )
 
 
-def _node(node: Any) -> NodeView:
+def _node_view(node: Any) -> NodeView:
+    """Build the view of a node from pyslurm's node."""
     return node_view(
         str(node.name),
         str(node.state),
-        partitions=_words(getattr(node, "partitions", ())),
-        gres=_gres(getattr(node, "configured_gres", None)),
+        partitions=_words_of(getattr(node, "partitions", ())),
+        gres=_gres_text(getattr(node, "configured_gres", None)),
         cpus=int(getattr(node, "total_cpus", 0) or 0),
     )
 
 
-def _pending(job: Any, lists: HostLists) -> PendingJob:
+def _pending_job(job: Any, lists: HostLists) -> PendingJob:
     """Build a pending job from pyslurm's; a start time of 0 or None means that none is planned."""
     return PendingJob(
         id=str(job.id),
         user=str(getattr(job, "user_name", "") or ""),
-        partitions=_words(job.partition),
+        partitions=_words_of(job.partition),
         size=int(job.num_nodes or 0),
         starts_s=float(job.start_time) if job.start_time else None,
         nodes=lists.read(job.scheduled_nodes or ""),
@@ -137,7 +138,7 @@ def _pending(job: Any, lists: HostLists) -> PendingJob:
     )
 
 
-def _words(value: object) -> tuple[str, ...]:
+def _words_of(value: object) -> tuple[str, ...]:
     """Return the words of a text with commas, or of a sequence; none of any other value."""
     words: Iterable[object] = ()
     if isinstance(value, str):
@@ -147,7 +148,7 @@ def _words(value: object) -> tuple[str, ...]:
     return tuple(str(word) for word in words if word)
 
 
-def _gres(value: object) -> str:
+def _gres_text(value: object) -> str:
     """Write pyslurm's GRES as Slurm does: ``{"gpu": {"a100": 4}}`` or ``{"gpu:a100": 4}`` ->
     ``gpu:a100:4``.
     """

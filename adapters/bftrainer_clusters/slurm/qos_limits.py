@@ -54,13 +54,13 @@ def limits(
     """Check the limits that holders have here. ``max_nodes``: the most nodes that the pilot holds
     (nodes.max_nodes).
     """
-    yield from _longest(settings, at)
+    yield from _check_longest_run(settings, at)
     yield from _over_time_limit(config, at.partition)
-    yield from _caps(at, max_nodes)
-    yield from _hours(at)
+    yield from _check_count_limits(at, max_nodes)
+    yield from _check_hour_budgets(at)
 
 
-def _longest(settings: SlurmSettings, at: Holders) -> Iterator[Check]:
+def _check_longest_run(settings: SlurmSettings, at: Holders) -> Iterator[Check]:
     """Check how long holders may last, if that is less than ``slurm.longest_s``: not for a minute,
     for less than an hour, or for longer.
     """
@@ -106,7 +106,7 @@ def _over_time_limit(config: Mapping[str, str], partition: Partition | None) -> 
         )
 
 
-def _caps(at: Holders, max_nodes: int) -> Iterator[Check]:
+def _check_count_limits(at: Holders, max_nodes: int) -> Iterator[Check]:
     """Check the limits on jobs and nodes: whether they allow holders, and leave enough for main
     jobs that count as well. A holder counts as a job of one node.
     """
@@ -124,7 +124,7 @@ def _caps(at: Holders, max_nodes: int) -> Iterator[Check]:
         if cap_nodes == 0:
             yield Check.broken("limits", f"{text}: no holder may run", "raise the limit that is 0")
         elif source.beside:
-            yield _shared(source, text, cap_nodes, max_held)
+            yield _check_shared_limit(source, text, cap_nodes, max_held)
         elif cap_nodes < math.inf:
             held = f"at most {counted(cap_nodes, 'node is', 'nodes are')} held"
             yield Check.ok("limits", f"{text}: {held}")
@@ -138,7 +138,7 @@ def _cap_nodes(source: LimitSource, at: Holders) -> float:
     return min(caps, default=math.inf)
 
 
-def _shared(source: LimitSource, text: str, cap_nodes: float, max_held: float) -> Check:
+def _check_shared_limit(source: LimitSource, text: str, cap_nodes: float, max_held: float) -> Check:
     """Check a limit that also counts main-queue jobs: whether it leaves room for them beside
     ``max_held`` held nodes. ``text`` describes the limit, which allows ``cap_nodes`` nodes in all.
     """
@@ -159,7 +159,7 @@ def _shared(source: LimitSource, text: str, cap_nodes: float, max_held: float) -
     )
 
 
-def _hours(at: Holders) -> Iterator[Check]:
+def _check_hour_budgets(at: Holders) -> Iterator[Check]:
     """Check for budgets of node hours that held nodes would use up (unless their UsageFactor is 0):
     main jobs of the account wait when nothing is left.
     """

@@ -156,7 +156,7 @@ def has_slurmdbd(config_text: str) -> bool:
 def parse_partitions(text: str) -> dict[str, Partition]:
     """Parse the answer to :func:`partitions_argv`, a line per partition."""
     lists = HostLists()
-    partitions = [_partition(line, lists) for line in whole_lines(text, "partitions")]
+    partitions = [_parsed_partition(line, lists) for line in whole_lines(text, "partitions")]
     if any(not partition.name for partition in partitions):
         raise SchedulerError("a partition has no name")
     return {partition.name: partition for partition in partitions}
@@ -229,7 +229,7 @@ _ALONE = re.compile(
 )
 
 
-def _partition(line: str, lists: HostLists) -> Partition:
+def _parsed_partition(line: str, lists: HostLists) -> Partition:
     """Parse the line of one partition. Raises ``SchedulerError``."""
     value = partial(value_of, line)
     min_nodes = value("MinNodes", "0")

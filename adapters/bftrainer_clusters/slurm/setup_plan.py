@@ -16,7 +16,7 @@ from bftrainer.errors import UserError
 from bftrainer_clusters.slurm import checks, qos_limits
 from bftrainer_clusters.slurm.preempt import BY_PARTITION
 from bftrainer_clusters.slurm.setup import Partition, exempt_s
-from bftrainer_clusters.slurm.site_choice import SiteView, Way, places
+from bftrainer_clusters.slurm.site_choice import SiteView, Way, ranked_places
 from bftrainer_clusters.slurm.site_proposal import folded
 from bftrainer_clusters.slurm.text import parse_has_cgroups
 
@@ -69,7 +69,7 @@ def plan_setup(view: SiteView, partition: str = "", qos: str = "") -> SetupPlan:
     chooses them. Raises ``UserError`` where they are those of main jobs, and for a QOS where
     partitions decide about preemption.
     """
-    for place in places(view):
+    for place in ranked_places(view):
         is_named = partition in ("", place.partition.name) and qos in ("", place.qos)
         if place.way is Way.SITE and not place.exclude and is_named:
             names = (("partition", place.partition.name), ("qos", place.qos))
@@ -81,16 +81,16 @@ def plan_setup(view: SiteView, partition: str = "", qos: str = "") -> SetupPlan:
         raise UserError(
             f"--qos {qos}: partitions decide about preemption here (PreemptType); remove --qos"
         )
-    return _by_partition(view, partition or _preemptible(view) or HOLDERS)
+    return _by_partition(view, partition or _preemptible_partition(view) or HOLDERS)
 
 
-def _preemptible(view: SiteView) -> str:
+def _preemptible_partition(view: SiteView) -> str:
     """Return the partition whose jobs Slurm ends already, although for some main jobs only or not
     at once; empty if there is none.
     """
     names = (
         place.partition.name
-        for place in places(view)
+        for place in ranked_places(view)
         if place.ends_later and not place.partition.is_default
     )
     return next(names, "")
@@ -110,16 +110,22 @@ def _by_partition(view: SiteView, name: str) -> SetupPlan:
         )
     if not others:
         raise UserError(f"--partition {name}: no other partition has nodes; name a new one")
-    config = tuple(_preemption(view, BY_PARTITION))
+    config = tuple(_preemption_changes(view, BY_PARTITION))
     is_changed = any(change.key in ("PreemptType", "PreemptMode") for change in config)
     # The holders' tier: it stays if it is the lowest already, else it becomes 1, and all others are
     # raised until they are above that.
     tier = 1 if ours is None or not _is_lowest(ours, others) else ours.tier
     lowest_tier = min(other.tier for other in others)
     tier_shift = 0 if tier > 1 else max(0, 2 - lowest_tier)
-    main_changes = [_raised(other, tier_shift, is_changed, facts.config) for other in others]
+    main_changes = [
+        _main_partition_changes(other, tier_shift, is_changed, facts.config) for other in others
+    ]
     nodes = _holder_nodes(others)
-    own_change = _new_partition(name, nodes) if ours is None else _lowered(ours, nodes, tier)
+    own_change = (
+        _new_partition(name, nodes)
+        if ours is None
+        else _holder_partition_changes(ours, nodes, tier)
+    )
     changed = [change for change in (own_change, *main_changes) if change.settings]
     remarks = []
     if exempt_s(facts.config) > _BRIEF_S:
@@ -161,7 +167,7 @@ def _is_lowest(ours: Partition, others: list[Partition]) -> bool:
     return all(other.tier > ours.tier for other in others if other.nodes & ours.nodes)
 
 
-def _lowered(ours: Partition, nodes: frozenset[str], tier: int) -> PartitionChange:
+def _holder_partition_changes(ours: Partition, nodes: frozenset[str], tier: int) -> PartitionChange:
     """Return the changes that make the existing partition ``ours`` the holders' partition, with
     PriorityTier ``tier`` and on no other nodes than ``nodes``.
     """
@@ -183,7 +189,7 @@ def _lowered(ours: Partition, nodes: frozenset[str], tier: int) -> PartitionChan
     return PartitionChange(ours.name, tuple(changes))
 
 
-def _raised(
+def _main_partition_changes(
     other: Partition, tier_shift: int, is_preemption_new: bool, config: dict[str, str]
 ) -> PartitionChange:
     """Return the changes of a main partition. All are raised by the same ``tier_shift``, so that
@@ -227,7 +233,7 @@ def _by_qos(view: SiteView, partition: str, name: str) -> SetupPlan:
     keys = (("partition", ours.name), ("qos", name), ("account", PILOTS))
     changed = (PartitionChange(ours.name, changes),) if changes else ()
     remark = "the last two commands are for each USER who may run a pilot"
-    config = tuple(_preemption(view, "preempt/qos"))
+    config = tuple(_preemption_changes(view, "preempt/qos"))
     return SetupPlan(keys, config, changed, tuple(commands), (remark,))
 
 
@@ -264,7 +270,7 @@ def _partition_for(view: SiteView, name: str) -> Partition:
                 f"{', '.join(sorted(partitions))}"
             )
         return partitions[name]
-    usable = [place.partition for place in places(view) if place.partition.jobs_a_core == 1]
+    usable = [place.partition for place in ranked_places(view) if place.partition.jobs_a_core == 1]
     if usable:
         return usable[0]  # places are in this order
     return max(partitions.values(), key=lambda partition: (len(partition.nodes), partition.name))
@@ -282,7 +288,7 @@ def _exempt_commands(view: SiteView, ours: Partition | None, qos: str) -> Iterat
             yield ("modify", "qos", name, "set", "PreemptExemptTime=00:00:00")
 
 
-def _preemption(view: SiteView, preempt_type: str) -> Iterator[SettingChange]:
+def _preemption_changes(view: SiteView, preempt_type: str) -> Iterator[SettingChange]:
     """Yield the changes of the cluster's preemption: its type, a mode that ends jobs, and no
     exceptions.
     """
@@ -334,7 +340,7 @@ def plan_text(plan: SetupPlan, view: SiteView, advice: Iterable[str] = ()) -> st
         is_new_type = any(change.key == "PreemptType" for change in plan.config)
         how = "restart slurmctld" if is_new_type else "scontrol reconfigure"
         lines += ["", f"# slurm.conf, then: {how}. Other settings of a partition's line stay."]
-        lines += _difference(plan)
+        lines += _difference_lines(plan)
     if plan.commands:
         lines += ["", "# accounting"]
         lines += [shlex.join(("sacctmgr", "-i", *words)) for words in plan.commands]
@@ -345,7 +351,7 @@ def plan_text(plan: SetupPlan, view: SiteView, advice: Iterable[str] = ()) -> st
     return "\n".join(lines) + "\n"
 
 
-def _difference(plan: SetupPlan) -> Iterator[str]:
+def _difference_lines(plan: SetupPlan) -> Iterator[str]:
     """Yield the changes of slurm.conf as lines of a difference (``-old``, ``+new``)."""
     for change in plan.config:
         if change.old:

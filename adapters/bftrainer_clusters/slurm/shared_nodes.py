@@ -19,10 +19,10 @@ def shared_nodes(
     """Check whether training can disturb the jobs beside it on a node, and whether there are parts
     of nodes to hold.
     """
-    yield _cgroups(config)
-    yield _order(settings, config, partitions)
-    yield _memory(config)
-    yield _sharing(settings, config, partitions)
+    yield _check_cgroups(config)
+    yield _check_preemption_order(settings, config, partitions)
+    yield _check_memory_limits(config)
+    yield _check_node_sharing(settings, config, partitions)
     if programs := [key for key in ("Prolog", "Epilog") if _is_set(config, key)]:
         yield Check.warning(
             "beside jobs",
@@ -32,7 +32,7 @@ def shared_nodes(
         )
 
 
-def _memory(config: Mapping[str, str]) -> Check:
+def _check_memory_limits(config: Mapping[str, str]) -> Check:
     """Check whether Slurm gives jobs the memory that they request, and no more."""
     parameters = config.get("SelectTypeParameters", "").upper()
     if "MEMORY" in parameters:
@@ -49,7 +49,7 @@ def _memory(config: Mapping[str, str]) -> Check:
     )
 
 
-def _sharing(
+def _check_node_sharing(
     settings: SlurmSettings, config: Mapping[str, str], partitions: Mapping[str, Partition]
 ) -> Check:
     """Check whether main jobs, and holders of parts, share nodes with other jobs. Main jobs are
@@ -89,7 +89,7 @@ def _sharing(
     return Check.ok("shared nodes", "jobs share nodes")
 
 
-def _order(
+def _check_preemption_order(
     settings: SlurmSettings, config: Mapping[str, str], partitions: Mapping[str, Partition]
 ) -> Check:
     """Check whether Slurm ends holders of parts before those of whole nodes: it ends holders one
@@ -134,7 +134,7 @@ def _order(
     )
 
 
-def _cgroups(config: Mapping[str, str]) -> Check:
+def _check_cgroups(config: Mapping[str, str]) -> Check:
     """Check whether cgroups limit jobs: otherwise training slows down or kills the jobs
     beside it.
     """

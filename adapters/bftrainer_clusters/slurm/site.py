@@ -73,7 +73,7 @@ class SlurmSite:
         return SlurmBatch()
 
     def build(self, config: PilotConfig, state_dir: Path, clock: Clock) -> Site:
-        settings = _settings(config, "configuration")
+        settings = _slurm_settings(config, "configuration")
         budget = CallBudget(settings.calls_per_minute, clock.elapsed_s)
         calls = SlurmCalls(budget=budget, published=published(settings), cluster=settings.cluster)
         name, times = pilot_name(state_dir), config.times
@@ -113,7 +113,7 @@ class SlurmSite:
             """Read the settings from a new configuration, whose nodes count as well when the site
             is read next.
             """
-            fresh_settings = _settings(fresh, "configuration")
+            fresh_settings = _slurm_settings(fresh, "configuration")
             nodes.now = fresh
             return fresh_settings
 
@@ -151,7 +151,7 @@ class SlurmSite:
         if config is None:
             return examine_slurm(None) if shutil.which("scontrol") else []
         try:
-            settings = _settings(config, where)
+            settings = _slurm_settings(config, where)
             nodes = config.nodes
             checks = examine_slurm(
                 settings,
@@ -309,11 +309,11 @@ def _recorded_settings(config: PilotConfig, where: str) -> SlurmSettings:
     partitions of the cluster that the user has chosen.
     """
     if config.site_table(NAME):
-        return _settings(config, where)
+        return _slurm_settings(config, where)
     return SlurmSettings(partition="any", cluster=chosen_cluster(os.environ))
 
 
-def _settings(config: PilotConfig, where: str) -> SlurmSettings:
+def _slurm_settings(config: PilotConfig, where: str) -> SlurmSettings:
     """Read and check the table [slurm]. Raises ``UserError`` where it has a mistake."""
     settings = check_table(config.site_table(NAME), SlurmSettings, f"{where}: {NAME}")
     check_times(NAME, settings.timeout_s, config.times.lease_s, where)

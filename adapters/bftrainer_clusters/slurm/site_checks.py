@@ -117,7 +117,9 @@ def checks_of_holding(
         kind_checks = [*of_kind, *exempt_time(facts.config, facts.holders(kind))]
         is_first = kind is settings
         checks += [check for check in kind_checks if is_first or check.state is CheckStatus.BROKEN]
-    return tuple(_accepted(check) if check.name in settings.accept else check for check in checks)
+    return tuple(
+        _as_accepted(check) if check.name in settings.accept else check for check in checks
+    )
 
 
 def hidden_nodes(config_text: str, user: str) -> Iterator[Check]:
@@ -195,7 +197,7 @@ def accepted_names(checks: Iterable[Check]) -> tuple[str, ...]:
     return tuple(sorted({check.name for check in checks if _is_accepted(check)}))
 
 
-def _accepted(check: Check) -> Check:
+def _as_accepted(check: Check) -> Check:
     if not _is_broken(check):
         return check
     return replace(check, state=CheckStatus.WARNING, detail=f"{ACCEPTED}: {check.detail}")

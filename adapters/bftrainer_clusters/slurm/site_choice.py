@@ -139,7 +139,7 @@ def choose(view: SiteView, partition: str = "", qos: str = "", account: str = ""
     Raises ``UndecidedError`` where two are better in different respects, and ``UserError`` where no
     node can be held.
     """
-    every = places(view)
+    every = ranked_places(view)
     chosen = [place for place in every if _is_named(place, partition, qos, account)]
     if not chosen:
         raise UserError(_no_such_place(every, partition, qos, account))
@@ -149,13 +149,13 @@ def choose(view: SiteView, partition: str = "", qos: str = "", account: str = ""
     if not partition:
         _check_undisputed(best, chosen)
     second = next((p for p in every if p.way and p.partition.name != best.partition.name), None)
-    return SiteChoice(best, _account(view, best, account), second)
+    return SiteChoice(best, _holder_account(view, best, account), second)
 
 
-def places(view: SiteView) -> list[Place]:
+def ranked_places(view: SiteView) -> list[Place]:
     """Return all places in which this user may submit jobs, the best first."""
     every = [
-        _place(view, partition, qos, accounts)
+        _judged_place(view, partition, qos, accounts)
         for partition in view.facts.partitions.values()
         if partition.starts_jobs and partition.state == "UP" and _admits_user(view, partition)
         for qos, accounts in _qos_and_accounts(view, partition)
@@ -207,31 +207,33 @@ def _qos_of(view: SiteView, association: Association, partition: Partition) -> l
     return admitted[:1]
 
 
-def _place(view: SiteView, partition: Partition, qos: str, accounts: tuple[str, ...]) -> Place:
+def _judged_place(
+    view: SiteView, partition: Partition, qos: str, accounts: tuple[str, ...]
+) -> Place:
     """Judge a partition and QOS as a place for holders; nodes where main jobs would wait may be
     excluded if they are few.
     """
     facts = view.facts
     settings = SlurmSettings(partition=partition.name, qos=qos)
-    broken = _broken(view, settings)
+    broken = _failing_checks(view, settings)
     exclude: frozenset[str] = frozenset()
     if set(broken) == {"preemption"} and facts.config.get("PreemptType") == BY_PARTITION:
         exclude = _nodes_of_others(partition, facts.partitions.values())
         is_small = len(exclude) <= _MAX_EXCLUDED_SHARE * len(partition.nodes)
-        if exclude and is_small and not _broken(view, settings, exclude):
+        if exclude and is_small and not _failing_checks(view, settings, exclude):
             broken = {}
         else:
             exclude = frozenset()
     longest_s, longest_why = facts.holders(settings).longest
-    way, why = _way(view, partition, broken, longest_s)
+    way, why = _way_to_free_nodes(view, partition, broken, longest_s)
     quality = (facts.accounting.qos or {}).get(qos or "normal")
     return Place(
         partition,
         qos,
         accounts,
         way,
-        why or _praise(view, partition, qos),
-        _gpus(view, partition, exclude),
+        why or _preemption_text(view, partition, qos),
+        _holdable_gpus(view, partition, exclude),
         _ends_some(view, partition, qos),
         1.0 if quality is None else quality.usage_factor,
         longest_s,
@@ -240,7 +242,7 @@ def _place(view: SiteView, partition: Partition, qos: str, accounts: tuple[str, 
     )
 
 
-def _broken(
+def _failing_checks(
     view: SiteView, settings: SlurmSettings, exclude: frozenset[str] = frozenset()
 ) -> dict[str, Check]:
     """Return the checks that would keep a pilot of these settings from holding nodes, by name."""
@@ -252,7 +254,7 @@ def _broken(
     return {check.name: check for check in checks if check.state is CheckStatus.BROKEN}
 
 
-def _way(
+def _way_to_free_nodes(
     view: SiteView, partition: Partition, broken: dict[str, Check], longest_s: float
 ) -> tuple[Way | None, str]:
     """Return who would free nodes of a partition for main jobs (None: no node can be held), and
@@ -277,8 +279,8 @@ def _way(
     return Way.YIELD, why
 
 
-def _praise(view: SiteView, partition: Partition, qos: str) -> str:
-    """Return what ends holders in a partition, in the words of the checks."""
+def _preemption_text(view: SiteView, partition: Partition, qos: str) -> str:
+    """Describe how Slurm ends holders in a partition, in the words of the checks."""
     settings = SlurmSettings(partition=partition.name, qos=qos)
     name = "qos" if view.is_by_qos else "preemption"
     checks = checks_of_holding(settings, view.facts, view.user)
@@ -320,7 +322,7 @@ def _nodes_of_others(partition: Partition, partitions: Iterable[Partition]) -> f
     return alone | shared
 
 
-def _gpus(view: SiteView, partition: Partition, exclude: frozenset[str]) -> int:
+def _holdable_gpus(view: SiteView, partition: Partition, exclude: frozenset[str]) -> int:
     """Return the number of GPUs on the nodes that can be held, by the nodes as scontrol shows them,
     or else by the partition's TRES.
     """
@@ -348,7 +350,7 @@ def _check_undisputed(best: Place, chosen: list[Place]) -> None:
         )
 
 
-def _account(view: SiteView, place: Place, account: str) -> str:
+def _holder_account(view: SiteView, place: Place, account: str) -> str:
     """Return the account that holders name; empty where Slurm's default is right. Raises
     ``UndecidedError`` if several would do.
     """

@@ -11,12 +11,20 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from bftrainer_clusters.slurm.associations import Association
 from bftrainer_clusters.slurm.config import SlurmSettings
 from bftrainer_clusters.slurm.setup import Partition, Qos, parse_tres
 
 BY_QOS = "preempt/qos"
+
+
+class RunTimeLimit(NamedTuple):
+    """The longest time for which a holder may run, in seconds, and the setting that says so."""
+
+    seconds: float
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +67,15 @@ class Holders:
     is_enforced: bool = True
 
     @property
-    def longest(self) -> tuple[float, str]:
-        """The longest time limit that a holder may have in seconds, and what sets it."""
-        limits = [(source.max_s, f"{source.name} has MaxWall") for source in self.sources]
+    def longest(self) -> RunTimeLimit:
+        """The longest time limit that a holder may have, and what sets it."""
+        limits = [
+            RunTimeLimit(source.max_s, f"{source.name} has MaxWall") for source in self.sources
+        ]
         if self.partition is not None:
-            limits.append((self.partition.max_s, f"partition {self.partition.name} has MaxTime"))
-        return min(limits, default=(math.inf, ""))
+            reason = f"partition {self.partition.name} has MaxTime"
+            limits.append(RunTimeLimit(self.partition.max_s, reason))
+        return min(limits, default=RunTimeLimit(math.inf, ""))
 
     @property
     def sources(self) -> tuple[LimitSource, ...]:

@@ -67,7 +67,7 @@ def proposal_of(
         *_size_keys(view, place, holders, wishes),
         *_network_keys(network, wishes),
     ]
-    return SiteProposal(tuple(keys), tuple(_remarks(choice, network)))
+    return SiteProposal(tuple(keys), tuple(_remarks_for_user(choice, network)))
 
 
 def settings_of(proposal: SiteProposal) -> SlurmSettings:
@@ -89,13 +89,13 @@ def folded(names: Iterable[str]) -> tuple[str, ...]:
         else:
             forms.setdefault((match[1], len(match[2])), []).append(int(match[2]))
     for (prefix, width), numbers in forms.items():
-        spans = ",".join(_spans(sorted(numbers), width))
+        spans = ",".join(_number_spans(sorted(numbers), width))
         is_single = len(numbers) == 1
         lists.append(f"{prefix}{spans}" if is_single else f"{prefix}[{spans}]")
     return tuple(lists)
 
 
-def _spans(numbers: list[int], width: int) -> Iterator[str]:
+def _number_spans(numbers: list[int], width: int) -> Iterator[str]:
     for _, group in groupby(enumerate(numbers), key=lambda pair: pair[1] - pair[0]):
         span = [number for _, number in group]
         first, last = f"{span[0]:0{width}}", f"{span[-1]:0{width}}"
@@ -103,6 +103,7 @@ def _spans(numbers: list[int], width: int) -> Iterator[str]:
 
 
 def _question_of_rules(place: Place) -> str:
+    """Return the question whether the site's rules allow a chain of short holder jobs."""
     minutes = WORST_WAIT_S / 60
     return (
         f"Slurm does not end holders in {place.words} at once ({place.why}), so the pilot would "
@@ -213,7 +214,7 @@ def _network_keys(network: Network, wishes: SiteWishes) -> Iterator[DecidedKey]:
         yield DecidedKey("workers", "allow_from", (network.network,), reason)
 
 
-def _remarks(choice: SiteChoice, network: Network) -> Iterator[str]:
+def _remarks_for_user(choice: SiteChoice, network: Network) -> Iterator[str]:
     """Yield remarks for the user: who frees nodes, the second-best place, and what is left
     undecided.
     """

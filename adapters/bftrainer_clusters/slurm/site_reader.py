@@ -36,7 +36,7 @@ from bftrainer_clusters.slurm.setup import (
     qos_argv,
 )
 from bftrainer_clusters.slurm.setup_plan import plan_setup, plan_text, recommendations
-from bftrainer_clusters.slurm.site_choice import SiteChoice, SiteView, choose, places
+from bftrainer_clusters.slurm.site_choice import SiteChoice, SiteView, choose, ranked_places
 from bftrainer_clusters.slurm.site_facts import SiteSetup, unused
 from bftrainer_clusters.slurm.site_limits import Holders
 from bftrainer_clusters.slurm.site_proposal import Network, proposal_of, settings_of
@@ -58,20 +58,20 @@ def propose(wishes: SiteWishes) -> SiteProposal | None:
         return None
     cluster = chosen_cluster(os.environ)
     ask = _ask_of(cluster)
-    view, nodes, nodes_text = _read(ask, cluster)
+    view, nodes, nodes_text = _read_view_and_nodes(ask, cluster)
     choice = choose(view, wishes.partition, wishes.qos, wishes.account)
     network = Network()
     if not wishes.interface:
         network = read_network(nodes_text, choice.place.partition.nodes, route_to)
     holders = read_limits(view, choice, ask)
     proposal = proposal_of(view, choice, holders, network, wishes, cluster)
-    return _tested(proposal, nodes)
+    return _tested_proposal(proposal, nodes)
 
 
 def setup_steps(partition: str, qos: str) -> str:
     """Return what an administrator would change at the Slurm of this host, as text."""
     cluster = chosen_cluster(os.environ)
-    view, _, _ = _read(_ask_of(cluster), cluster)
+    view, _, _ = _read_view_and_nodes(_ask_of(cluster), cluster)
     return plan_text(plan_setup(view, partition, qos), view, recommendations(view))
 
 
@@ -82,7 +82,9 @@ def _ask_of(cluster: str) -> RunCommand:
     )
 
 
-def _read(ask: RunCommand, cluster: str) -> tuple[SiteView, tuple[NodeView, ...], str]:
+def _read_view_and_nodes(
+    ask: RunCommand, cluster: str
+) -> tuple[SiteView, tuple[NodeView, ...], str]:
     """Read the site and its nodes; return both, and the text about the nodes, which has their
     addresses.
     """
@@ -137,7 +139,7 @@ def _with_unused_qos(view: SiteView, ask: RunCommand) -> SiteView:
             qos_that_keep_waiting(
                 place.settings(), facts.config, facts.partitions, facts.accounting, lambda _: True
             )
-            for place in places(view)
+            for place in ranked_places(view)
         )
     )
     if not waiting_qos:
@@ -193,7 +195,7 @@ def _is_within(address: str, network: IPv4Network) -> bool:
     return True
 
 
-def _tested(proposal: SiteProposal, nodes: tuple[NodeView, ...]) -> SiteProposal:
+def _tested_proposal(proposal: SiteProposal, nodes: tuple[NodeView, ...]) -> SiteProposal:
     """Return the proposal, if sbatch would accept a holder. Raises ``UserError`` with sbatch's
     words if not.
     """

@@ -82,25 +82,25 @@ class SiteWatch:
             self._no_answer(silence)
             if self._facts is not None and not self._is_silent_for_long:
                 accounting, unused_qos = self._facts.accounting, self._facts.unused_qos
-                self._judge(replace(facts, accounting=accounting, unused_qos=unused_qos))
+                self._update_permit(replace(facts, accounting=accounting, unused_qos=unused_qos))
                 return
         else:
             self._facts = facts
-        self._judge(facts)
+        self._update_permit(facts)
         # The user may have accepted that accounting is silent.
         if not silence or not self._permit.refusal:
             self._silence = ""
             self._silent_since_s = None
             self._due_s = self.elapsed_s() + (REFUSED_AGAIN_S if self._permit.refusal else EVERY_S)
 
-    def _judge(self, facts: SiteSetup) -> None:
+    def _update_permit(self, facts: SiteSetup) -> None:
         """Set the permit and the accepted checks by these facts."""
         checks = self.judge(facts)
         self._permit = permit_of(checks, facts, self.choice(facts))
         self.accepts = accepted_names(checks)
 
     def _no_answer(self, why: str) -> None:
-        """Note why the site could not be read, and since when."""
+        """Record why the site could not be read, and since when."""
         self._silence = why
         if self._silent_since_s is None:
             self._silent_since_s = self.elapsed_s()

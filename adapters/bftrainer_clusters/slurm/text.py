@@ -48,14 +48,14 @@ def parse_nodes(text: str) -> tuple[NodeView, ...]:
     A comment or reason may contain line breaks, so a record begins where a line begins with
     ``NodeName=``. Only operators can write these texts.
     """
-    nodes = [_node(record) for record in _beginning_with("NodeName", text, "nodes")]
+    nodes = [_node_view(record) for record in _beginning_with("NodeName", text, "nodes")]
     for name, n_records in Counter(node.name for node in nodes).items():
         if n_records > 1:
             raise SchedulerError(f"node {name} is listed twice")
     return tuple(nodes)
 
 
-def _node(record: str) -> NodeView:
+def _node_view(record: str) -> NodeView:
     """Parse the record of one node; one that was asked for with ``-d`` has an idle part as well."""
     slurms_fields = _FREE_TEXT.split(record, maxsplit=1)[0]
     name = value_of(slurms_fields, "NodeName")
@@ -64,7 +64,7 @@ def _node(record: str) -> NodeView:
     gres = value_of(slurms_fields, "Gres", "")
     if gres in NOTHING:
         gres = ""
-    partitions = _words(value_of(slurms_fields, "Partitions", ""))
+    partitions = _listed_words(value_of(slurms_fields, "Partitions", ""))
     last_busy = value_of(slurms_fields, "LastBusyTime", "")
     node = node_view(
         name,
@@ -76,10 +76,10 @@ def _node(record: str) -> NodeView:
     )
     if not value_of(slurms_fields, "GresUsed", ""):
         return node
-    return with_idle(node, _idle(slurms_fields, gres))
+    return with_idle(node, _idle_part(slurms_fields, gres))
 
 
-def _idle(record: str, gres: str) -> Idle | None:
+def _idle_part(record: str, gres: str) -> Idle | None:
     """Return the part of a node that no job has, without the cores and memory that the node keeps
     for itself; None if its GPUs cannot be held one by one. The record is of a node that was asked
     for with ``-d``.
@@ -87,15 +87,15 @@ def _idle(record: str, gres: str) -> Idle | None:
     gpus = idle_gpus(gres, value_of(record, "GresUsed", ""), value_of(record, "GresDrain"))
     if gpus is None:
         return None
-    cpus = _count(record, "CPUEfctv") - _count(record, "CPUAlloc")
+    cpus = _count_field(record, "CPUEfctv") - _count_field(record, "CPUAlloc")
     reserved = value_of(record, "MemSpecLimit", "")
     reserved_mib = int(reserved) if is_number(reserved) else 0
-    total_mib = _count(record, "RealMemory")
-    idle_mib = total_mib - _count(record, "AllocMem") - reserved_mib
+    total_mib = _count_field(record, "RealMemory")
+    idle_mib = total_mib - _count_field(record, "AllocMem") - reserved_mib
     return Idle(gpus, max(cpus, 0), max(idle_mib, 0), total_mib)
 
 
-def _count(record: str, key: str) -> int:
+def _count_field(record: str, key: str) -> int:
     """Return the number of a field. Raises ``SchedulerError`` if it is missing, or no number."""
     if not is_number(value := value_of(record, key)):
         raise SchedulerError(f"{key}={value[:40]!r} is not a number in {record[:80]!r}")
@@ -108,7 +108,7 @@ def parse_pending(text: str, mark: str) -> tuple[PendingJob, ...]:
     """
     lists = HostLists()
     return tuple(
-        _pending(record, lists) for record in parse_records(text, mark, _JOB_HEADER, "jobs")
+        _pending_job(record, lists) for record in parse_records(text, mark, _JOB_HEADER, "jobs")
     )
 
 
@@ -125,8 +125,8 @@ def parse_reservations(text: str) -> tuple[Reservation, ...]:
         reservations.append(
             Reservation(
                 name,
-                _epoch(value_of(line, "StartTime"), name),
-                _epoch(value_of(line, "EndTime"), name),
+                _epoch_seconds(value_of(line, "StartTime"), name),
+                _epoch_seconds(value_of(line, "EndTime"), name),
                 lists.read(value_of(line, "Nodes", "")),
             )
         )
@@ -221,7 +221,7 @@ def parse_has_cgroups(text: str) -> bool:
     return bool(re.search(r"^ProctrackType\s*=\s*(proctrack/)?cgroup\s*$", text, re.MULTILINE))
 
 
-def _pending(record: str, lists: HostLists) -> PendingJob:
+def _pending_job(record: str, lists: HostLists) -> PendingJob:
     """Parse a record of :data:`JOB_FORMAT` into a pending job."""
     job, user, partitions, start, nodes, size, reason = fields_of(record, 7)
     if not is_number(size):
@@ -229,9 +229,9 @@ def _pending(record: str, lists: HostLists) -> PendingJob:
     return PendingJob(
         id=job,
         user=user,
-        partitions=_words(partitions),
+        partitions=_listed_words(partitions),
         size=int(size),
-        starts_s=None if start in NOTHING else _epoch(start, f"job {job}"),
+        starts_s=None if start in NOTHING else _epoch_seconds(start, f"job {job}"),
         nodes=lists.read(nodes),
         is_eligible=reason not in NOT_ELIGIBLE,
     )
@@ -271,12 +271,12 @@ def value_of(line: str, key: str, default: str | None = None) -> str:
     return default
 
 
-def _words(text: str) -> tuple[str, ...]:
+def _listed_words(text: str) -> tuple[str, ...]:
     """Return the words of a list with commas; none for Slurm's words for nothing."""
     return () if text in NOTHING else tuple(text.split(","))
 
 
-def _epoch(text: str, what: str) -> float:
+def _epoch_seconds(text: str, what: str) -> float:
     """Parse a time in seconds since 1970. Raises ``SchedulerError`` about ``what`` for another
     text.
     """

@@ -73,10 +73,10 @@ class Weights:
             self._latest_read = (account, quarter)
             if account:
                 with suppress(CommandError, SchedulerError):
-                    self._read(account)
+                    self._read_weights(account)
         return self._weights
 
-    def _read(self, account: str) -> None:
+    def _read_weights(self, account: str) -> None:
         """Read the weights of users in this account, if there is accounting. Raises
         ``CommandError`` or ``SchedulerError``.
         """

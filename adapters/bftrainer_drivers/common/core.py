@@ -327,11 +327,11 @@ def advance(state: RunState, news: News, now_s: float) -> tuple[RunState, list[D
         joined=[*state.joined],
         exits=[*state.exits],
     )
-    steps = [] if state.outcome is not None else _handle(new_state, news, now_s)
+    steps = [] if state.outcome is not None else _steps_after(new_state, news, now_s)
     return new_state, steps
 
 
-def _handle(state: RunState, news: News, now_s: float) -> list[DriverStep]:
+def _steps_after(state: RunState, news: News, now_s: float) -> list[DriverStep]:
     """Change ``state`` by the news, and return the steps to take."""
     match news:
         case HostsListed():
@@ -366,7 +366,7 @@ def _handle(state: RunState, news: News, now_s: float) -> list[DriverStep]:
 
 
 def _handle_hosts(state: RunState, listed: HostsListed, now_s: float) -> list[DriverStep]:
-    """Take over a new content of ``hosts``. Where every change needs new workers, a group on a
+    """Apply a new content of ``hosts``. Where every change needs new workers, a group on a
     preempted node is asked to save at once.
     """
     state.preempted = listed.preempted
@@ -378,14 +378,14 @@ def _handle_hosts(state: RunState, listed: HostsListed, now_s: float) -> list[Dr
 
 
 def _handle_joined(state: RunState, joined: Joined, now_s: float) -> None:
-    """Note a worker of the group; the first one starts the wait for the first report."""
+    """Record a worker of the group; the first one starts the wait for the first report."""
     state.joined.append(joined)
     if state.unreported_since_s is None and state.silence.last_report_s is None:
         state.unreported_since_s = now_s
 
 
 def _handle_new_group(state: RunState, labels: tuple[str, ...], now_s: float) -> list[DriverStep]:
-    """Note which members the new group has; report that it trains, unless the script must confirm
+    """Record which members the new group has; report that it trains, unless the script must confirm
     that.
     """
     state.membership.note_group(labels)
@@ -400,7 +400,7 @@ def _steps_for(state: RunState, actions: list[Action], now_s: float) -> list[Dri
     yet and every change needs new workers, begin the first one instead.
     """
     if not (state.terms.is_elastic or state.membership.group):
-        return _begin(state, now_s)
+        return _begin_incarnation(state, now_s)
     steps: list[DriverStep] = []
     for action in actions:
         match action:
@@ -420,7 +420,7 @@ def _steps_for(state: RunState, actions: list[Action], now_s: float) -> list[Dri
 
 
 def _blame_script(state: RunState) -> None:
-    """Note the script's error as the reason why an elastic group leaves with too few nodes, if
+    """Record the script's error as the reason why an elastic group leaves with too few nodes, if
     workers have failed: each failure has cost a node.
     """
     failures = [end for end in state.exits if end.has_failed]
@@ -428,7 +428,7 @@ def _blame_script(state: RunState) -> None:
         state.leaving = replace(state.leaving, failure=cause(failures))
 
 
-def _begin(state: RunState, now_s: float) -> list[DriverStep]:
+def _begin_incarnation(state: RunState, now_s: float) -> list[DriverStep]:
     """Begin the next incarnation on the usable hosts, and forget the news of the last one. With too
     few nodes the driver ends instead: ``outcome`` is set.
     """
@@ -502,7 +502,7 @@ def _ask_to_leave(
 
 
 def _handle_report(state: RunState, line: ProgressLine, now_s: float) -> list[DriverStep]:
-    """Take over a line of progress. A line with the new group's size confirms that it trains, where
+    """Apply a line of progress. A line with the new group's size confirms that it trains, where
     a launcher needs that (:attr:`Terms.needs_confirmation`).
     """
     state.silence.note_report(now_s)
@@ -518,7 +518,7 @@ def _handle_report(state: RunState, line: ProgressLine, now_s: float) -> list[Dr
     )
 
 
-def _withhold(state: RunState, member: Member, why: str) -> list[DriverStep]:
+def _withhold_fragment(state: RunState, member: Member, why: str) -> list[DriverStep]:
     """Give up a member's fragment after a worker there was lost or failed, and report that once."""
     was_usable = state.membership.withhold(member)
     steps: list[DriverStep] = (
@@ -542,7 +542,7 @@ def _handle_waiting_end(
         # It counts as warm: after a cold start it fails again, and its log shows why.
         state.membership.note_warm(member, now_s)
         return []
-    steps = _withhold(state, member, f"a worker {end.description}")
+    steps = _withhold_fragment(state, member, f"a worker {end.description}")
     has_no_member = not (
         state.membership.group or state.membership.warming or state.membership.warm or state.joined
     )
@@ -578,7 +578,7 @@ def _handle_worker_end(
         worker.member == member for worker in state.joined
     ):
         # Not before the last worker has ended: the pilot releases the node at once.
-        steps += _withhold(state, member, "its node is preempted")
+        steps += _withhold_fragment(state, member, "its node is preempted")
     return steps
 
 
@@ -612,7 +612,7 @@ def _handle_elastic_exit(
         reason = f"workers of {MAX_ERRORS} groups in succession failed; the last one {end}"
         state.outcome = DriverOutcome(Ending.FAILED, reason, end.status, end.log)
     steps = (
-        _withhold(state, member, f"a worker {end.description}")
+        _withhold_fragment(state, member, f"a worker {end.description}")
         if end.is_lost or end.has_failed
         else []
     )
@@ -638,7 +638,7 @@ def _handle_restart_exit(
     # Killed while it was exiting, and not by this driver: its node was taken as well.
     if was_taken(end.status) and not (state.is_killed or was_requested or end.out_of_memory):
         state.has_lost_node = True
-        return _withhold(state, member, f"a worker {end}")
+        return _withhold_fragment(state, member, f"a worker {end}")
     return []
 
 
@@ -663,7 +663,10 @@ def _handle_independent_exit(
         state.outcome = DriverOutcome(Ending.FAILED, reason, end.status, end.log)
     elif state.retries.is_bad(member) and len(state.membership.announced) > 1:
         state.retries.forget(member)
-        return [*_withhold(state, member, f"a worker {end.description}"), *_report_running(state)]
+        return [
+            *_withhold_fragment(state, member, f"a worker {end.description}"),
+            *_report_running(state),
+        ]
     return _report_running(state)
 
 
@@ -671,7 +674,7 @@ def _handle_group_end(state: RunState, now_s: float) -> list[DriverStep]:
     """Decide what follows a group that has ended: an outcome, or the next group."""
     if not _was_broken_by_stranger(state):
         state.outcome = _group_outcome(state)
-    return _begin(state, now_s) if state.outcome is None else []
+    return _begin_incarnation(state, now_s) if state.outcome is None else []
 
 
 def _was_broken_by_stranger(state: RunState) -> bool:

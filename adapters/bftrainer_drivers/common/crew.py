@@ -54,7 +54,7 @@ class Crew:
             )
             with self._lock:
                 self._waiting[member.label, slot] = worker
-            self._follow(member, slot, worker)
+            self._start_waiting(member, slot, worker)
 
     def join(
         self,
@@ -88,7 +88,7 @@ class Crew:
         )
         with self._lock:
             self._note_joined(member, slot, worker)
-        self._follow(member, slot, worker)
+        self._start_waiting(member, slot, worker)
         return worker
 
     def _note_joined(self, member: Member, slot: int, worker: WorkerProcess) -> None:
@@ -111,12 +111,16 @@ class Crew:
             workers = list(self.joined.values())
         end(workers)
 
-    def _follow(self, member: Member, slot: int, worker: WorkerProcess) -> None:
+    def _start_waiting(self, member: Member, slot: int, worker: WorkerProcess) -> None:
+        """Start a thread that waits for the end of a worker."""
         threading.Thread(
-            target=self._wait, args=(member, slot, worker), name=f"wait {member.label}", daemon=True
+            target=self._wait_for_end,
+            args=(member, slot, worker),
+            name=f"wait {member.label}",
+            daemon=True,
         ).start()
 
-    def _wait(self, member: Member, slot: int, worker: WorkerProcess) -> None:
+    def _wait_for_end(self, member: Member, slot: int, worker: WorkerProcess) -> None:
         """Wait for a worker's end in a thread, forget the worker, and tell how it ended."""
         status = self._starter.wait(worker)
         ended = exit_of(status, worker.is_planned, worker.log, worker.host.node, slot)

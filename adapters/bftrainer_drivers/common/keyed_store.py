@@ -72,7 +72,7 @@ class _KeyedStore:
         def meet(*arguments: Any, **named: Any) -> Iterator[Any]:
             meeting = by_environment(*arguments, **named)
             if tuple(os.environ.get(name) for name in _MEETING) == self._meeting:
-                with self._variables():
+                with self._worker_variables():
                     place = next(meeting)
                 yield place
             # Else the program forms a group of processes that it has started itself.
@@ -81,7 +81,7 @@ class _KeyedStore:
         handlers["env"] = meet
 
     @contextlib.contextmanager
-    def _variables(self) -> Iterator[None]:
+    def _worker_variables(self) -> Iterator[None]:
         """Set the variables of torchrun's workers while torch reads them."""
         if self._place.startswith(NO_STORE):
             raise SystemExit(f"bftrainer: no group can be formed: {self._place[len(NO_STORE) :]}")

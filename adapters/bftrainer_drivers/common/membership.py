@@ -103,7 +103,7 @@ class Membership:
     """Members so far; the next one's label has the next number."""
 
     def order(self, hosts: Iterable[HostSlots], now_s: float) -> list[Action]:
-        """Take over the content of the hosts file; return the actions that follow."""
+        """Apply the content of the hosts file; return the actions that follow."""
         self._listed = tuple(hosts)
         return self.tick(now_s)
 
@@ -119,15 +119,19 @@ class Membership:
         is_elastic_group = bool(self.group) and not self.restarts
         has_no_hosts_left = is_elastic_group and listed_count == 0 and self.sizes.smallest <= 1
         if not usable and not has_no_hosts_left:
-            return self._leave(self.sizes.shortage(listed_count), is_short=True)
+            return self._leave_group(self.sizes.shortage(listed_count), is_short=True)
         # The hosts for which workers are prepared: none where each change needs a group of new
         # workers and nothing changes.
         wanted = usable
-        if self.restarts and _fragments(usable) == _fragments(m.host for m in self.group):
+        if self.restarts and _host_fragments(usable) == _host_fragments(m.host for m in self.group):
             wanted = []
         if reason := self._reason_to_leave(wanted):
-            return self._leave(reason)
-        return [*self._drop(wanted, now_s), *self._warm_up(wanted), *self._announce(wanted, now_s)]
+            return self._leave_group(reason)
+        return [
+            *self._drop_unwanted(wanted, now_s),
+            *self._warm_up(wanted),
+            *self._announce_ready(wanted, now_s),
+        ]
 
     def _reason_to_leave(self, wanted: list[HostSlots]) -> str:
         """Return why the group of an elastic launcher cannot go on with these hosts; empty if it
@@ -137,7 +141,9 @@ class Membership:
             return ""
         if not wanted:
             return "no nodes"
-        can_stay = self.is_independent or any(member.host in wanted for member in self._alive())
+        can_stay = self.is_independent or any(
+            member.host in wanted for member in self._usable_members()
+        )
         return "" if can_stay else "none of its nodes is left"
 
     def listed_hosts(self) -> list[HostSlots]:
@@ -155,14 +161,14 @@ class Membership:
         )
         return used_hosts(self.listed_hosts(), self.sizes, preferred)
 
-    def _alive(self) -> list[Member]:
+    def _usable_members(self) -> list[Member]:
         """Return the members of the group whose fragments are not withheld."""
         return [member for member in self.group if member.host.fragment not in self.withheld]
 
     def _ends_by_itself(self) -> bool:
         """Whether all workers of an elastic group were lost: its launcher notices, and ends."""
         is_elastic = not (self.restarts or self.is_independent)
-        return is_elastic and bool(self.group) and not self._alive()
+        return is_elastic and bool(self.group) and not self._usable_members()
 
     def copy(self) -> Membership:
         """Copy all that changes, so that neither copy sees changes of the other."""
@@ -192,7 +198,7 @@ class Membership:
         return [Drop(member) for member in prepared.values()]
 
     def note_warm(self, member: Member, now_s: float) -> None:
-        """Note that all workers of a member wait for their ranks."""
+        """Record that all workers of a member wait for their ranks."""
         if member in self.warming:
             self.warming.remove(member)
             self.warm[member] = now_s
@@ -206,17 +212,17 @@ class Membership:
         self.warming = [other for other in self.warming if other != member]
         self.warm.pop(member, None)
         self.retiring.pop(member, None)
-        self._withdraw(member)
+        self._stop_announcing(member)
         return was_usable
 
     def excuse(self, member: Member) -> None:
-        """Note that a worker of a member was ended through no fault of its node: this stay is over,
-        and the next one may begin.
+        """Record that a worker of a member was ended through no fault of its node: this stay is
+        over, and the next one may begin.
         """
         self.excused.add(member)
-        self._withdraw(member)
+        self._stop_announcing(member)
 
-    def _withdraw(self, member: Member) -> None:
+    def _stop_announcing(self, member: Member) -> None:
         """Stop announcing a member, and as many others as the next smaller legal size requires.
 
         Where no size is legal without it, all others stay announced: launchers form no group of
@@ -227,7 +233,7 @@ class Membership:
         self.announced = tuple(kept) if kept else others
 
     def note_group(self, labels: Iterable[str]) -> None:
-        """Note that the members with these labels are the group now."""
+        """Record that the members with these labels are the group now."""
         by_label = {
             member.label: member for member in (*self.announced, *self.retiring, *self.group)
         }
@@ -237,7 +243,7 @@ class Membership:
         for member in self.group:
             self.retiring.pop(member, None)
 
-    def _leave(self, reason: str, *, is_short: bool = False) -> list[Action]:
+    def _leave_group(self, reason: str, *, is_short: bool = False) -> list[Action]:
         """Drop all members that are not in the group, and ask the group to leave for good."""
         self.leaving = True
         waiting = [
@@ -253,7 +259,7 @@ class Membership:
         self._stay_count += 1
         return Member(f"{host.node}.{host.fragment}.{self._stay_count}", host)
 
-    def _drop(self, wanted: list[HostSlots], now_s: float) -> list[Action]:
+    def _drop_unwanted(self, wanted: list[HostSlots], now_s: float) -> list[Action]:
         """Drop members that are no longer wanted; announced ones only after ``retire_s``."""
         dropped = [member for member in [*self.warming, *self.warm] if member.host not in wanted]
         self.warming = [member for member in self.warming if member not in dropped]
@@ -279,7 +285,7 @@ class Membership:
         self.warming += joining
         return [StartWarming(member) for member in joining]
 
-    def _announce(self, wanted: list[HostSlots], now_s: float) -> list[Action]:
+    def _announce_ready(self, wanted: list[HostSlots], now_s: float) -> list[Action]:
         """Announce the wanted members that are ready, once the last one is warm or ``straggler_s``
         has passed; nothing if they are announced already.
         """
@@ -300,5 +306,5 @@ class Membership:
         return [Announce(announced)]
 
 
-def _fragments(hosts: Iterable[HostSlots]) -> set[str]:
+def _host_fragments(hosts: Iterable[HostSlots]) -> set[str]:
     return {host.fragment for host in hosts}

@@ -127,14 +127,14 @@ class ScriptErrors:
     """The group before: an error of it may be told after the next group has formed."""
 
     def note_group(self, now_s: float) -> None:
-        """Note that a new group has formed."""
+        """Record that a new group has formed."""
         self._previous = self._group
         # A group that ended without an error breaks the succession.
         in_succession = self._group.in_succession if self._group.has_failed else 0
         self._group = _GroupErrors(now_s, in_succession, has_failed=False)
 
     def note_exit(self, end: Exit, now_s: float, *, is_of_previous_group: bool = False) -> bool:
-        """Note the end of a worker; return whether the script counts as failed. A group counts
+        """Record the end of a worker; return whether the script counts as failed. A group counts
         once, by its first error. ``is_of_previous_group``: the worker belonged to the group before
         the present one.
         """

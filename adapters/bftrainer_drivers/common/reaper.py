@@ -68,10 +68,10 @@ class Reaper:
         """Let the reaper end this process when the driver ends: by ``end_signal``
         (:attr:`DriverSettings.ends_by`), or, if that is None, by killing its group.
         """
-        self._say(f"+ {pid} {GROUP if end_signal is None else end_signal.value}\n")
+        self._write_line(f"+ {pid} {GROUP if end_signal is None else end_signal.value}\n")
 
     def forget(self, pid: int) -> None:
-        self._say(f"- {pid}\n")
+        self._write_line(f"- {pid}\n")
 
     def close(self) -> None:
         """End the reaper; it kills what it still watches."""
@@ -80,7 +80,8 @@ class Reaper:
             self._process.stdin.close()
         self._process.wait(timeout=60)  # on a busy node it may not have started yet
 
-    def _say(self, line: str) -> None:
+    def _write_line(self, line: str) -> None:
+        """Send a line to the reaper; do nothing if it has ended."""
         assert self._process.stdin is not None
         with self._lock:
             try:

@@ -175,10 +175,10 @@ class TorchStore:
         """Answer a command that changes values; return False for any other command."""
         match command:
             case Command.SET:
-                self._put(await client.key(), await client.value())
+                self._put_value(await client.key(), await client.value())
             case Command.MULTI_SET:
                 for _ in range(await client.number(_MOST_KEYS)):
-                    self._put(await client.key(), await client.value())
+                    self._put_value(await client.key(), await client.value())
             case Command.COMPARE_SET:
                 key, expected, wanted = (
                     await client.key(),
@@ -186,17 +186,19 @@ class TorchStore:
                     await client.value(),
                 )
                 if self._values.get(key, b"") == expected:
-                    self._put(key, wanted)
+                    self._put_value(key, wanted)
                 await client.send_bytes(self._values.get(key, expected))
             case Command.ADD:
-                await client.send_number(self._add(await client.key(), await client.number()))
+                await client.send_number(
+                    self._add_to_number(await client.key(), await client.number())
+                )
             case Command.DELETE:
-                await client.send_number(self._delete(await client.key()))
+                await client.send_number(self._delete_key(await client.key()))
             case Command.APPEND:
                 key, more = await client.key(), await client.value()
-                self._put(key, self._values.get(key, b"") + more)
+                self._put_value(key, self._values.get(key, b"") + more)
             case Command.PUSH:
-                self._push(await client.key(), await client.value())
+                self._append_value(await client.key(), await client.value())
             case Command.POP:
                 await self._pop(client, await client.key())
             case _:
@@ -212,7 +214,7 @@ class TorchStore:
                 for key in await client.keys():
                     await client.send_bytes(self._values.get(key, b""))
             case Command.CHECK:
-                await client.send(_YES if self._has(await client.keys()) else _NO)
+                await client.send(_YES if self._has_keys(await client.keys()) else _NO)
             case Command.COUNT:
                 await client.send_number(len(self._values))
             case Command.PING:
@@ -238,20 +240,20 @@ class TorchStore:
                 await client.send(_NO)
             case Command.BARRIER:
                 key, size = await client.key(), await client.number()
-                if self._add(key, 1) >= size:
-                    self._put(key + _OPEN, b"")
+                if self._add_to_number(key, 1) >= size:
+                    self._put_value(key + _OPEN, b"")
                 await self._wait(client, [key + _OPEN])
             case _:
                 return False
         return True
 
-    def _put(self, key: bytes, value: bytes) -> None:
+    def _put_value(self, key: bytes, value: bytes) -> None:
         self.keep(len(key) + len(value) + _EACH_BYTES)
-        self._delete(key)
+        self._delete_key(key)
         self._values[key] = value
-        self._wake(key)
+        self._wake_waiters(key)
 
-    def _delete(self, key: bytes) -> int:
+    def _delete_key(self, key: bytes) -> int:
         """Delete a key and return how many were deleted: 0 or 1."""
         value = self._values.pop(key, None)
         if value is None:
@@ -259,22 +261,22 @@ class TorchStore:
         self.keep(-len(key) - len(value) - _EACH_BYTES)
         return 1
 
-    def _add(self, key: bytes, more: int) -> int:
+    def _add_to_number(self, key: bytes, more: int) -> int:
         """Add to the number under a key (0 if there is none) and return the sum."""
         try:
             total = int(self._values.get(key, b"0")) + more
             struct.pack("<q", total)
         except (ValueError, struct.error):
             raise _RefusedError from None
-        self._put(key, str(total).encode())
+        self._put_value(key, str(total).encode())
         return total
 
-    def _push(self, key: bytes, value: bytes) -> None:
+    def _append_value(self, key: bytes, value: bytes) -> None:
         self.keep(
             len(value) + _EACH_BYTES + (0 if key in self._queues else len(key) + _QUEUE_BYTES)
         )
         self._queues.setdefault(key, deque()).append(value)
-        self._wake(key)
+        self._wake_waiters(key)
 
     async def _pop(self, client: _Client, key: bytes) -> None:
         """Send a queue's length and its oldest value, which is removed; only the length if it is
@@ -290,22 +292,22 @@ class TorchStore:
                 self.keep(-len(key) - _QUEUE_BYTES)
             await client.send_bytes(value)
 
-    def _has(self, keys: Iterable[bytes]) -> bool:
+    def _has_keys(self, keys: Iterable[bytes]) -> bool:
         return all(key in self._values or key in self._queues for key in keys)
 
     async def _wait(self, client: _Client, keys: list[bytes]) -> None:
         """Answer the client when all keys are there; it may cancel the wait before."""
         self._stop_waiting(client)
-        if self._has(keys):
+        if self._has_keys(keys):
             await client.send(_YES)
             return
         wanted = frozenset(keys)
         self.keep(sum(map(len, wanted)) + len(wanted) * _EACH_BYTES)
         self._waiting[client] = wanted
 
-    def _wake(self, key: bytes) -> None:
+    def _wake_waiters(self, key: bytes) -> None:
         for client, keys in list(self._waiting.items()):
-            if key in keys and self._has(keys):
+            if key in keys and self._has_keys(keys):
                 self._stop_waiting(client)
                 client.send_now(_YES)
 

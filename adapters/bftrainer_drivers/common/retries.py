@@ -38,7 +38,7 @@ class Retries:
         )
 
     def note_failure(self, member: Member, end: Exit, now_s: float) -> None:
-        """Note that a worker failed, and when it is started again. The end of a preempted worker
+        """Record that a worker failed, and when it is started again. The end of a preempted worker
         delays its member only: it says nothing about the program.
         """
         if now_s - self.last_failure_s > FORGET_S:
@@ -56,7 +56,7 @@ class Retries:
         return self.failures[member] >= MAX_MEMBER_FAILURES
 
     def note_success(self, member: Member) -> None:
-        """Note that a worker of the member has finished a task: its failures are forgotten."""
+        """Record that a worker of the member has finished a task: its failures are forgotten."""
         self.in_succession = 0
         self.failures.pop(member, None)
 

@@ -147,11 +147,11 @@ class Run:
             self.backend.open()
             while self.state.outcome is None:
                 self._read_files()
-                self._hear(core.TimePassed())
+                self._handle_news(core.TimePassed())
                 self.backend.tick(time.monotonic())
-                self._listen()
+                self._wait_for_news()
                 if self.backend.is_over():
-                    self._hear(core.GroupOver())
+                    self._handle_news(core.GroupOver())
             return self._with_stack(self.state.outcome)
         finally:
             self.backend.shut()
@@ -209,7 +209,7 @@ class Run:
         hosts = {host, *self.state.membership.usable_hosts()}
         return visible_gpus([other for other in hosts if other.part == host.part], host)
 
-    def _listen(self) -> None:
+    def _wait_for_news(self) -> None:
         """Wait for one poll at most until news is told, then handle all news that has come."""
         try:
             news = self._news.get(timeout=self.settings.poll_s)
@@ -217,12 +217,12 @@ class Run:
                 self._read_progress()  # a worker has written its last line before it ended
                 if self._read_notices():  # and its node the reason of its end
                     self._read_files()
-                self._hear(news)
+                self._handle_news(news)
                 news = self._news.get_nowait()
         except queue.Empty:
             return
 
-    def _hear(self, news: core.News) -> None:
+    def _handle_news(self, news: core.News) -> None:
         """Pass news to the core, then to the backend, and carry out the core's steps."""
         self.state, steps = core.advance(self.state, news, time.monotonic())
         self.backend.note(news)
@@ -253,7 +253,7 @@ class Run:
                 self._last_complaint = str(error)
                 print(f"hosts or control: {error}", flush=True)
         for news in self._file_news:
-            self._hear(news)
+            self._handle_news(news)
 
     def _read_notices(self) -> bool:
         """Read new notices of preempted nodes; return whether there were any.
@@ -271,7 +271,7 @@ class Run:
         """Let the core hear new lines of progress of this incarnation; ignore earlier ones'."""
         for line in map(parse_progress, self._progress.read()):
             if line.incarnation == self.events.incarnation:
-                self._hear(core.Reported(line))
+                self._handle_news(core.Reported(line))
 
     def _carry_out(self, step: core.DriverStep) -> None:
         """Carry out one step that the core has decided."""

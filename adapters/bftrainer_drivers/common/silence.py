@@ -75,13 +75,13 @@ class ReportSilence:
         return max(self.hang_s, LEARNED * self.longest_s)
 
     def note_report(self, now_s: float) -> None:
-        """Note a report."""
+        """Record a report."""
         if self.last_report_s is not None:
             self.longest_s = max(self.longest_s, now_s - self.last_report_s)
         self.last_report_s = now_s
 
     def note_group(self, now_s: float) -> None:
-        """Note a new group of workers, whose first step may take a while."""
+        """Record a new group of workers, whose first step may take a while."""
         if self.last_report_s is not None:
             self.last_report_s = now_s
 

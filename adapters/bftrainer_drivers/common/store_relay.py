@@ -45,23 +45,23 @@ class StoreSeal:
     """
 
     def __init__(self, key: bytes, client: bytes, server: bytes) -> None:
-        self._client_key = _code(key, b"client", client, server)
-        self._server_key = _code(key, b"server", client, server)
-        self.proof = _code(self._client_key, b"proof")
+        self._client_key = _hmac_of_parts(key, b"client", client, server)
+        self._server_key = _hmac_of_parts(key, b"server", client, server)
+        self.proof = _hmac_of_parts(self._client_key, b"proof")
         """Sent to the server: the client knows the key."""
         self._sent_count = 0
         self._received_count = 0
 
     def accepts(self, proof: bytes) -> bool:
         """Whether the server knows the key, by its ``proof``."""
-        return hmac.compare_digest(proof, _code(self._server_key, b"proof"))
+        return hmac.compare_digest(proof, _hmac_of_parts(self._server_key, b"proof"))
 
     def packed(self, message: bytes) -> bytes:
         """Return the bytes of the next message to send: length, message, code. The code counts the
         messages, so none can be repeated or left out.
         """
         self._sent_count += 1
-        code = _code(self._client_key, self._sent_count.to_bytes(8, "big"), message)
+        code = _hmac_of_parts(self._client_key, self._sent_count.to_bytes(8, "big"), message)
         return _HEAD.pack(len(message)) + message + code
 
     def checked(self, message: bytes, tag: bytes) -> bytes:
@@ -69,13 +69,13 @@ class StoreSeal:
         it was changed on its way.
         """
         self._received_count += 1
-        code = _code(self._server_key, self._received_count.to_bytes(8, "big"), message)
+        code = _hmac_of_parts(self._server_key, self._received_count.to_bytes(8, "big"), message)
         if not hmac.compare_digest(tag, code):
             raise ConnectionError("a message was changed on its way")
         return message
 
 
-def _code(key: bytes, *parts: bytes) -> bytes:
+def _hmac_of_parts(key: bytes, *parts: bytes) -> bytes:
     """Return the HMAC-SHA256 of the parts, one after the other."""
     code = hmac.new(key, digestmod=hashlib.sha256)
     for part in parts:
@@ -89,8 +89,8 @@ def is_own(connection: socket.socket) -> bool:
     A socket that was closed belongs to nobody: the kernel shows root for it, in another
     state.
     """
-    peer_end = _hexadecimal(*connection.getpeername()[:2])
-    own_end = _hexadecimal(*connection.getsockname()[:2])
+    peer_end = _kernel_address(*connection.getpeername()[:2])
+    own_end = _kernel_address(*connection.getsockname()[:2])
     ends = [peer_end, own_end]  # as the kernel lists the peer's socket
     mapped_ends = [f"0000000000000000FFFF0000{end}" for end in ends]  # of a client that speaks IPv6
     for path, socket_ends in (("/proc/net/tcp", ends), ("/proc/net/tcp6", mapped_ends)):
@@ -103,7 +103,7 @@ def is_own(connection: socket.socket) -> bool:
     return False
 
 
-def _hexadecimal(host: str, port: int) -> str:
+def _kernel_address(host: str, port: int) -> str:
     """Write an address as /proc/net/tcp does, with its bytes in the machine's order: 127.0.0.1,
     8080 -> ``0100007F:1F90``.
     """

@@ -56,7 +56,7 @@ def verdict(group: GroupEnd) -> DriverOutcome | None:
     """
     if group.leave_reason is not None and not group.says_done:
         return DriverOutcome(Ending.STOPPED, group.leave_reason)
-    if _has_failed(group, _unrequested(group.exits)):
+    if _has_failed(group, _unrequested_exits(group.exits)):
         return cause([end for end in group.exits if not (group.is_elastic and end.is_lost)])
     if group.hang_reason is not None:
         return DriverOutcome(Ending.FAILED, group.hang_reason, 1)
@@ -68,7 +68,7 @@ def verdict(group: GroupEnd) -> DriverOutcome | None:
     return None
 
 
-def _unrequested(exits: Sequence[Exit]) -> list[Exit]:
+def _unrequested_exits(exits: Sequence[Exit]) -> list[Exit]:
     """Return the ends that were neither planned nor answers to a stop request."""
     return [end for end in exits if not end.is_planned and end.status != STOPPED_STATUS]
 
@@ -105,26 +105,29 @@ def cause(exits: Sequence[Exit]) -> DriverOutcome:
     lost peer); else the first that completed while others still trained; else the first that
     failed. At least one exit is neither planned nor a stop.
     """
-    unrequested = _unrequested(exits)
+    unrequested = _unrequested_exits(exits)
     failures = [end for end in unrequested if end.status != 0]
     for end in failures:
         if not _LOST_PEER.search(end.error):
-            return _failure(end, f"status {end.status}{_place(end, exits)}")
+            return _failure_outcome(end, f"status {end.status}{_worker_place(end, exits)}")
     for end in unrequested:
         if end.status == 0:
             errors = [failure.error for failure in failures if failure.error]
             consequence = f"; then {errors[0]}" if errors else ""
-            return _failure(
-                end, f"status 0 before the others had finished{_place(end, exits)}{consequence}"
+            return _failure_outcome(
+                end,
+                f"status 0 before the others had finished{_worker_place(end, exits)}{consequence}",
             )
-    return _failure(failures[0], f"status {failures[0].status}{_place(failures[0], exits)}")
+    return _failure_outcome(
+        failures[0], f"status {failures[0].status}{_worker_place(failures[0], exits)}"
+    )
 
 
-def _failure(end: Exit, reason: str) -> DriverOutcome:
+def _failure_outcome(end: Exit, reason: str) -> DriverOutcome:
     """Return the outcome of a failure for which this worker is to blame; its status is never 0."""
     return DriverOutcome(Ending.FAILED, reason, end.status or 1, end.log)
 
 
-def _place(end: Exit, exits: Sequence[Exit]) -> str:
+def _worker_place(end: Exit, exits: Sequence[Exit]) -> str:
     """Name the worker's node and slot for a reason; empty if the group had one worker only."""
     return f", node {end.node}, slot {end.slot}" if len(exits) > 1 else ""

@@ -56,7 +56,7 @@ def sockets() -> tuple[set[str], list[Link]]:
     descriptors = _socket_descriptors()
     listening, connected = set(), []
     for path in ("/proc/self/net/tcp", "/proc/self/net/tcp6"):
-        for words in _table(path):
+        for words in _kernel_table(path):
             own, peer, state, inode = words[1], words[2], words[3], words[9]
             if inode not in descriptors:
                 continue  # a socket of another process
@@ -78,7 +78,7 @@ def _socket_descriptors() -> dict[str, int]:
     return descriptors
 
 
-def _table(path: str) -> Iterator[list[str]]:
+def _kernel_table(path: str) -> Iterator[list[str]]:
     """Yield the lines of a kernel table as words; none if the table cannot be read."""
     with contextlib.suppress(OSError), open(path, encoding="ascii") as table:  # noqa: PTH123 - the same
         for line in table:
@@ -93,7 +93,7 @@ def own_connections(listening: Iterable[str], connected: Iterable[Link]) -> list
     return [[link.own, link.peer] for link in connected if link.own not in ends]
 
 
-def strangers(
+def unknown_connections(
     group: Iterable[str], connected: Iterable[Link], vouched: Iterable[Iterable[list[str]]]
 ) -> list[Link]:
     """Return the connections at the group's listening ends that no worker says it has made.
@@ -107,7 +107,7 @@ def strangers(
     ]
 
 
-def vouch(store: Any, rank: int, size: int, earlier_ends: Iterable[str]) -> None:
+def shut_unknown_connections(store: Any, rank: int, size: int, earlier_ends: Iterable[str]) -> None:
     """Shut down strangers' connections to the group that has just connected. ``earlier_ends``: the
     ends at which this process listened before the group connected.
     """
@@ -120,8 +120,8 @@ def vouch(store: Any, rank: int, size: int, earlier_ends: Iterable[str]) -> None
     store.wait(keys)
     vouched = [json.loads(store.get(key)) for key in keys]
     _, connected = sockets()  # all workers have connected: later ones are nobody's
-    for link in strangers(group, connected, vouched):
-        print(f"{CLOSED} {place(link.peer)}", flush=True)
+    for link in unknown_connections(group, connected, vouched):
+        print(f"{CLOSED} {socket_address(link.peer)}", flush=True)
         with (
             contextlib.suppress(OSError),
             socket.socket(fileno=os.dup(link.descriptor)) as connection,
@@ -129,7 +129,7 @@ def vouch(store: Any, rank: int, size: int, earlier_ends: Iterable[str]) -> None
             connection.shutdown(socket.SHUT_RDWR)
 
 
-def place(end: str) -> str:
+def socket_address(end: str) -> str:
     """Return an end of /proc/net/tcp as address and port: ``0100007F:1F90`` -> ``127.0.0.1:8080``.
     An IPv6 address stays as the kernel writes it.
     """
@@ -166,20 +166,22 @@ def install() -> None:
     import torch.distributed as dist
 
     if vouches:
-        _guard(getattr(dist, "ProcessGroupGloo", None), _vouching)
+        _guard_constructor(getattr(dist, "ProcessGroupGloo", None), _vouching_constructor)
     if interface:
         for name in _UNCHECKED:
             refusing = functools.partial(
-                _refusing, name.replace("ProcessGroup", ""), _own_node(), interface
+                _one_node_constructor, name.replace("ProcessGroup", ""), _own_node(), interface
             )
-            _guard(getattr(dist, name, None), refusing)
+            _guard_constructor(getattr(dist, name, None), refusing)
 
 
 def _own_node() -> str:
     return os.environ.get(_NODE) or socket.gethostname()
 
 
-def _guard(group_class: Any, guard: Callable[[Callable[..., None]], Callable[..., None]]) -> None:
+def _guard_constructor(
+    group_class: Any, guard: Callable[[Callable[..., None]], Callable[..., None]]
+) -> None:
     """Replace the constructor of a group class by ``guard(constructor)``, once per process; do
     nothing for None, a class that this torch does not have.
     """
@@ -190,8 +192,10 @@ def _guard(group_class: Any, guard: Callable[[Callable[..., None]], Callable[...
     group_class._bftrainer_guards = True
 
 
-def _vouching(connect: Callable[..., None]) -> Callable[..., None]:
-    """Return a constructor that connects the group and then removes strangers (:func:`vouch`)."""
+def _vouching_constructor(connect: Callable[..., None]) -> Callable[..., None]:
+    """Return a constructor that connects the group and then removes the connections of programs
+    that are not its workers (:func:`shut_unknown_connections`).
+    """
 
     def connect_and_vouch(
         self: Any, store: Any, rank: int, size: int, *more: Any, **named: Any
@@ -199,12 +203,12 @@ def _vouching(connect: Callable[..., None]) -> Callable[..., None]:
         earlier_ends, _ = sockets()
         connect(self, store, rank, size, *more, **named)
         if size > 1:
-            vouch(store, rank, size, earlier_ends)
+            shut_unknown_connections(store, rank, size, earlier_ends)
 
     return connect_and_vouch
 
 
-def _refusing(
+def _one_node_constructor(
     library: str, node: str, interface: str, connect: Callable[..., None]
 ) -> Callable[..., None]:
     """Return a constructor that connects the group only if all its workers are on one node."""

@@ -49,10 +49,10 @@ def warm_up(path: str, own_folder: str) -> None:
         names = imported_modules(file.read())
     with without_collection():
         for name in names:
-            attempt(name, own_folder)
+            import_if_possible(name, own_folder)
         if "torch" in sys.modules:
             # torch's optimizers import it on first use, which takes 1 s and more.
-            attempt("torch._dynamo", own_folder)
+            import_if_possible("torch._dynamo", own_folder)
 
 
 @contextlib.contextmanager
@@ -95,7 +95,7 @@ def module_beside(name: str) -> types.ModuleType:
     return module
 
 
-def attempt(name: str, own_folder: str) -> None:
+def import_if_possible(name: str, own_folder: str) -> None:
     """Import a module, unless it lies in ``own_folder``, the user's. If it is broken, only print
     that: the script will fail at the same import with its own message.
     """

@@ -60,7 +60,7 @@ class HangWatch:
     _last_notice_s: float | None = None
 
     def note_group(self) -> None:
-        """Note that a new group has formed."""
+        """Record that a new group has formed."""
         self.waiting_since_s = self._last_notice_s = None
         self.member_lost = False
 
@@ -232,21 +232,23 @@ class HorovodBackend(Backend):
 
     def work(self, slot: Any, end_events: Sequence[threading.Event]) -> tuple[int, float]:
         """Run one worker for Horovod (its ``create_worker``), to the worker's end; return exit code
-        and time. If it died before it joined, another takes its rank (:meth:`_refuge`).
+        and time. If it died before it joined, another takes its rank (:meth:`_replacement_host`).
         """
         member, group = self._members[slot.hostname], self._rendezvous.group
         self._end_events[member.label, slot.local_rank] = end_events
-        worker = self._work(member, slot)
+        worker = self._run_worker(member, slot)
         status = worker.process.returncode
         if (
             status not in (0, STOPPED_STATUS)
             and not worker.is_planned
-            and (refuge := self._refuge(member, slot, group))
+            and (refuge := self._replacement_host(member, slot, group))
         ):
-            status = self._work(member, slot, refuge).process.returncode
+            status = self._run_worker(member, slot, refuge).process.returncode
         return 0 if status == STOPPED_STATUS else exit_code(status), time.time()
 
-    def _work(self, member: Member, slot: Any, host: HostSlots | None = None) -> WorkerProcess:
+    def _run_worker(
+        self, member: Member, slot: Any, host: HostSlots | None = None
+    ) -> WorkerProcess:
         """Let the member's worker join with its rank, perhaps on another host, and wait for its
         end.
         """
@@ -262,7 +264,7 @@ class HorovodBackend(Backend):
         worker.ended.wait()
         return worker
 
-    def _refuge(self, lost: Member, slot: Any, group: int) -> HostSlots | None:
+    def _replacement_host(self, lost: Member, slot: Any, group: int) -> HostSlots | None:
         """Return a host of the group for another worker of the same rank, if the one that died had
         not joined yet; else None.
 

@@ -38,24 +38,28 @@ def notify(addresses: Addresses, key: bytes) -> bool:
     the synchronization in which a worker announced a moment later waits.
     """
     now_ms = time.time_ns() // 1_000_000
-    return _tell(HostsUpdatedRequest(now_ms, HostUpdateResult.mixed), addresses, key)
+    return _notify_worker(HostsUpdatedRequest(now_ms, HostUpdateResult.mixed), addresses, key)
 
 
 def notify_of_loss(addresses: Addresses, key: bytes) -> bool:
     """Tell a worker to leave its group, which has lost a member (see ``in_worker.py``); return
     whether it has received that.
     """
-    return _tell(HostsUpdatedRequest(LOST_A_MEMBER, HostUpdateResult.no_update), addresses, key)
+    return _notify_worker(
+        HostsUpdatedRequest(LOST_A_MEMBER, HostUpdateResult.no_update), addresses, key
+    )
 
 
-def _tell(request: HostsUpdatedRequest, addresses: Addresses, key: bytes) -> bool:
+def _notify_worker(request: HostsUpdatedRequest, addresses: Addresses, key: bytes) -> bool:
     """Send a notice to the worker's addresses, one after the other, until one of them accepts it;
     return whether one has.
     """
-    return any(_send(request, address, key) for hosts in addresses.values() for address in hosts)
+    return any(
+        _send_notice(request, address, key) for hosts in addresses.values() for address in hosts
+    )
 
 
-def _send(request: HostsUpdatedRequest, address: tuple[str, int], key: bytes) -> bool:
+def _send_notice(request: HostsUpdatedRequest, address: tuple[str, int], key: bytes) -> bool:
     """Send a notice to one address of a worker; return False if that fails for any reason."""
     wire = Wire(key)
     try:
@@ -115,6 +119,7 @@ class AnnouncedHosts(HostDiscovery):  # type: ignore[misc]  # Horovod has no typ
             return available
 
     def _read(self) -> dict[str, int]:
+        """Read the slots of each node from the script; the last ones if it cannot be read."""
         try:
             self._slots_of_node = self._script.read()
         except InputFileError as error:
@@ -166,12 +171,12 @@ class FragmentDriver(ElasticDriver):  # type: ignore[misc]  # Horovod has no typ
             reset_limit=None,
         )
         rendezvous.start(Callbacks(self.place_in_next_group, self.register_worker_server))
-        threading.Thread(target=self._reconcile, name="notices", daemon=True).start()
+        threading.Thread(target=self._repeat_notice, name="notices", daemon=True).start()
 
     def announce(self, members: Sequence[Member]) -> None:
         """Replace the hosts that Horovod may use."""
         self._hosts.announce(members)
-        self._refresh()
+        self._refresh_hosts()
         self._changed.set()
 
     def place_in_next_group(self, host: str, slot: int) -> bytes:
@@ -190,7 +195,7 @@ class FragmentDriver(ElasticDriver):  # type: ignore[misc]  # Horovod has no typ
     def register_worker_server(
         self, host: str, slot: int, addresses: Addresses, secret_key: bytes
     ) -> None:
-        """Note where a worker receives notices."""
+        """Record where a worker receives notices."""
         self._listening[host, slot] = (addresses, secret_key)
         self._changed.set()
 
@@ -212,7 +217,10 @@ class FragmentDriver(ElasticDriver):  # type: ignore[misc]  # Horovod has no typ
         returns at once.
         """
         threading.Thread(
-            target=self._free, args=(self._rendezvous.group,), name="free survivors", daemon=True
+            target=self._dismiss_stragglers,
+            args=(self._rendezvous.group,),
+            name="free survivors",
+            daemon=True,
         ).start()
 
     def end_now(self) -> None:
@@ -225,7 +233,7 @@ class FragmentDriver(ElasticDriver):  # type: ignore[misc]  # Horovod has no typ
         """
         return set(self._notified_workers)
 
-    def _free(self, group: int) -> None:
+    def _dismiss_stragglers(self, group: int) -> None:
         """Tell all stragglers of this group at the same time to leave it. No group forms meanwhile:
         a notice that arrives later would end the next group.
         """
@@ -237,7 +245,7 @@ class FragmentDriver(ElasticDriver):  # type: ignore[misc]  # Horovod has no typ
             if self._rendezvous.group != group:
                 return
             tellers = [
-                threading.Thread(target=self._tell, args=item, daemon=True)
+                threading.Thread(target=self._notify_worker, args=item, daemon=True)
                 for item in listening.items()
             ]
             for teller in tellers:
@@ -245,11 +253,11 @@ class FragmentDriver(ElasticDriver):  # type: ignore[misc]  # Horovod has no typ
             for teller in tellers:
                 teller.join()
 
-    def _tell(self, key: tuple[str, int], listener: tuple[Addresses, bytes]) -> None:
+    def _notify_worker(self, key: tuple[str, int], listener: tuple[Addresses, bytes]) -> None:
         if notify_of_loss(*listener):
             self._notified_workers.add(key)
 
-    def _refresh(self) -> None:
+    def _refresh_hosts(self) -> None:
         with self._wait_hosts_cond:
             self._host_manager.update_available_hosts()
             self._wait_hosts_cond.notify_all()
@@ -257,10 +265,10 @@ class FragmentDriver(ElasticDriver):  # type: ignore[misc]  # Horovod has no typ
     def _activate_workers(self, min_num_proc: int) -> None:
         """Form the next group once the number of announced hosts is legal; called by Horovod."""
         with self._forming:
-            self._refresh()
+            self._refresh_hosts()
             while not self._may_form(self._hosts_left()) and not self.finished():
                 time.sleep(LEGAL_POLL_S)
-                self._refresh()
+                self._refresh_hosts()
             super()._activate_workers(min_num_proc)
             self._notified_workers.clear()
 
@@ -279,7 +287,7 @@ class FragmentDriver(ElasticDriver):  # type: ignore[misc]  # Horovod has no typ
         """Called by Horovod, which holds its lock: the notice is sent by the thread."""
         self._changed.set()
 
-    def _reconcile(self) -> None:
+    def _repeat_notice(self) -> None:
         """Repeat the notice of changed hosts to rank 0 until the group has changed; runs in a
         thread.
         """

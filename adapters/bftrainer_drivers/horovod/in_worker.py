@@ -56,13 +56,13 @@ def connections(timeout_s: int) -> Iterator[socket.socket]:
     for entry in os.listdir("/proc/self/fd"):  # noqa: PTH208 - pathlib would be one import more
         with (
             contextlib.suppress(OSError),
-            socket.socket(fileno=_duplicate(int(entry))) as connection,
+            socket.socket(fileno=_duplicate_socket(int(entry))) as connection,
         ):
             if is_gloo(connection, timeout_s):
                 yield connection
 
 
-def _duplicate(descriptor: int) -> int:
+def _duplicate_socket(descriptor: int) -> int:
     """Duplicate the descriptor of a socket. Raises ``OSError`` for anything else, and for one that
     was closed meanwhile.
     """

@@ -116,7 +116,7 @@ class RendezvousServer:
         """
         if scope == "rank_and_size":
             assert self.callbacks is not None
-            host, rank = _worker(key)
+            host, rank = _worker_address(key)
             return self.callbacks.rank_and_size(host, rank)
         with self.lock:
             return self.values.get((scope, key))
@@ -130,7 +130,7 @@ class RendezvousServer:
             addresses, secret = worker_registration(value)
             if not all(self.welcomes(host) for places in addresses.values() for host, _ in places):
                 raise InvalidValueError("a worker's address is outside of the trainer's networks")
-            self.callbacks.register(*_worker(key), addresses, secret)
+            self.callbacks.register(*_worker_address(key), addresses, secret)
             return
         with self.lock:
             if len(self.values) >= MAX_KEYS:
@@ -154,12 +154,12 @@ class RendezvousServer:
         """Return whether the answer waits: ranks are known only when all workers have left the last
         group.
         """
-        scope, _ = self._place(request)
+        scope, _ = self._scope_and_key(request)
         return request.method == "GET" and scope == "rank_and_size"
 
     def answer(self, request: HttpRequest) -> HttpAnswer:
         """Carry out a worker's request for a key; 403 for anything else."""
-        scope, key = self._place(request)
+        scope, key = self._scope_and_key(request)
         try:
             match request.method:
                 case "GET":
@@ -175,14 +175,14 @@ class RendezvousServer:
             return HttpAnswer(403)
         return HttpAnswer(200)
 
-    def _place(self, request: HttpRequest) -> tuple[str, str]:
+    def _scope_and_key(self, request: HttpRequest) -> tuple[str, str]:
         """Return scope and key of a request that :meth:`refusal` has let pass."""
         place = self.split(request.target)
         assert place is not None, "refused otherwise"
         return place
 
 
-def _worker(key: str) -> tuple[str, int]:
+def _worker_address(key: str) -> tuple[str, int]:
     """Split ``HOST:LOCAL_RANK``. Raises :class:`InvalidValueError` for anything else."""
     host, colon, rank = key.rpartition(":")
     if not (colon and host and rank.isdecimal()):

@@ -117,11 +117,11 @@ class StockBackend(Backend):
         self._follow_reports()
         if self._withdrawn_s is not None:
             if now_s - self._withdrawn_s > NOTICE_S:
-                self._publish(self._wanted)
+                self._publish_hosts(self._wanted)
         elif set(self._wanted) != set(self._announced) and (
             self._is_settled or now_s - self._announced_s > SETTLE_S
         ):
-            self._publish(self._wanted)
+            self._publish_hosts(self._wanted)
         elif not self._is_settled and self._n_deaf_commits >= MAX_DEAF_COMMITS:
             # Show horovodrun the hosts of its group; the same change follows as a new one.
             withheld = self.run.state.membership.withheld
@@ -132,12 +132,12 @@ class StockBackend(Backend):
                 "rank 0 has not received the notice of the last change; the change is repeated",
                 flush=True,
             )
-            self._publish(trainees)
+            self._publish_hosts(trainees)
             self._withdrawn_s = now_s
 
     def note(self, news: News) -> None:
-        """Note by a report of rank 0 whether the group has changed as announced; ignore other news,
-        and reports while no change is under way.
+        """Record by a report of rank 0 whether the group has changed as announced; ignore other
+        news, and reports while no change is under way.
         """
         if not isinstance(news, Reported) or self._is_settled or self._withdrawn_s is not None:
             return
@@ -165,7 +165,7 @@ class StockBackend(Backend):
                 os.killpg(self._process.pid, signal.SIGKILL)
                 self._process.wait()
 
-    def _publish(self, members: tuple[Member, ...]) -> None:
+    def _publish_hosts(self, members: tuple[Member, ...]) -> None:
         """Write the hosts, with their fragments for ``ssh_shim`` and then in the discovery script
         for horovodrun; start horovodrun with the first ones.
         """
@@ -212,7 +212,7 @@ class StockBackend(Backend):
         work = directory.path / "horovodrun"
         (work / "bin").mkdir(parents=True, exist_ok=True)
         shim = module_command("bftrainer_drivers.horovod.ssh_shim", str(directory.path), number)
-        self._program("bin/ssh", f'exec {shlex.join(shim)} "$@"')
+        self._write_program("bin/ssh", f'exec {shlex.join(shim)} "$@"')
         environment = worker_environment(os.environ, settings, trainer, {})
         environment["PATH"] = f"{work / 'bin'}:{environment.get('PATH', os.defpath)}"
         environment |= {TRAINER_DIR: str(directory.path), INCARNATION: number}
@@ -237,7 +237,7 @@ class StockBackend(Backend):
                 umask=users_umask(),
             )
 
-    def _program(self, name: str, line: str) -> None:
+    def _write_program(self, name: str, line: str) -> None:
         path = self.run.directory.path / "horovodrun" / name
         write_atomically(path, f"#!/bin/sh\n{line}\n".encode())
         path.chmod(0o700)

@@ -73,7 +73,7 @@ class TaskReport:
         if counts is None:
             return
         settled = counts.done + counts.failed
-        phase = _phase(is_complete=settled == counts.tasks, is_leaving=leaving)
+        phase = _reported_phase(is_complete=settled == counts.tasks, is_leaving=leaving)
         if now_s < self._next_s and phase is self._phase:
             return
         self._next_s, self._phase = now_s + EVERY_S, phase
@@ -96,8 +96,8 @@ class TaskReport:
             write_json(self._directory.tasks, replace(counts, per_hour=per_hour, left_s=left_s))
 
     def _rate_per_s(self, at_s: float, settled: int) -> float:
-        """Note the number of settled tasks, and return how many have been settled per second, over
-        the last 10 minutes at most.
+        """Record the number of settled tasks, and return how many have been settled per second,
+        over the last 10 minutes at most.
         """
         self._recent_settled.append((at_s, settled))
         while at_s - self._recent_settled[0][0] > _RATE_OVER_S:
@@ -106,7 +106,7 @@ class TaskReport:
         return (settled - earliest_settled) / max(at_s - earliest_s, EVERY_S)
 
 
-def _phase(*, is_complete: bool, is_leaving: bool) -> Phase:
+def _reported_phase(*, is_complete: bool, is_leaving: bool) -> Phase:
     """Return the phase to report: settled tasks are on disk, so a pool that leaves has saved."""
     if is_complete:
         return Phase.DONE
@@ -136,7 +136,7 @@ class PoolBackend(Backend):
         """Tasks whose workers were killed: by them, if their node is still there when another
         worker is started.
         """
-        run.crew = Crew(run.starter, self._tell)
+        run.crew = Crew(run.starter, self._tell_core)
         self._tasks = TaskServer(run.directory, self._end_for_bad_input, self._tell_finished)
         self._report = TaskReport(run.directory, run.events.incarnation)
         self._stop_requested_s: dict[Member, float] = {}
@@ -226,7 +226,7 @@ class PoolBackend(Backend):
         """Whether a member whose workers were asked to leave is announced, in the same stay."""
         return self.run.state.leaving is None and member in self.run.state.membership.announced
 
-    def _tell(self, news: News) -> None:
+    def _tell_core(self, news: News) -> None:
         """Tell the core news of a worker; one that has ended is taken from its task first. Called
         in the thread that has waited for the worker.
         """

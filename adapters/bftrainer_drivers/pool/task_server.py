@@ -72,8 +72,8 @@ class TaskServer:
         self._server.stop()
 
     def ended(self, worker: str) -> TaskId | None:
-        """Note that a worker's process has ended; return the task that it had, which is free again,
-        or None.
+        """Record that a worker's process has ended; return the task that it had, which is free
+        again, or None.
         """
         with self._lock:
             self.workers.discard(worker)
@@ -97,7 +97,7 @@ class TaskServer:
         written, 410 to a worker that has ended.
         """
         try:
-            answer = self._answer(json.loads(request.body))
+            answer = self._answer_request(json.loads(request.body))
         except UserError as error:
             self._on_bad_input(str(error))
             return HttpAnswer(409, str(error).encode(errors="replace"))
@@ -110,7 +110,7 @@ class TaskServer:
             return HttpAnswer(400, f"not understood: {type(error).__name__}: {error}".encode())
         return HttpAnswer(410) if answer is None else HttpAnswer(200, json.dumps(answer).encode())
 
-    def _answer(self, request: dict[str, Any]) -> dict[str, Any] | None:
+    def _answer_request(self, request: dict[str, Any]) -> dict[str, Any] | None:
         """Carry out a worker's request and return the answer; None if the worker has ended: an
         orphan of its own may still ask.
         """

@@ -91,23 +91,23 @@ class ReplicaBackend(Backend):
             self._n_started += 1
             name = f"{self._n_started:06d}"  # sorted by name, the oldest replica has rank 0
             names.append(name)
-            worker = self.run.crew.join(member, slot, self._environment(host, slot, name))
+            worker = self.run.crew.join(member, slot, self._replica_environment(host, slot, name))
             self._replicas[name] = member, worker
         self._in_loop(lambda: self._quorum.admit(names, member.label))
         self.run.tell(Warmed(member, is_cold=True))
 
     def announce(self, members: Sequence[Member]) -> None:
-        self._in_loop(lambda: self._lose([]))
+        self._in_loop(lambda: self._remove_replicas([]))
 
     def drop(self, member: Member) -> None:
         """End the replicas of a member that is lost or not needed. The quorum forgets them first,
         so that no step waits for them.
         """
         names = [name for name, (other, _) in self._replicas.items() if other == member]
-        self._in_loop(lambda: self._lose(names))
+        self._in_loop(lambda: self._remove_replicas(names))
         end([self._replicas[name][1] for name in names])
 
-    def _lose(self, names: Sequence[str]) -> None:
+    def _remove_replicas(self, names: Sequence[str]) -> None:
         """Take the ended replicas ``names`` out of the quorum and, in the same moment, dismiss the
         members that the core announces no longer: between the two, a group of another size would
         form. Called in the lighthouse's event loop.
@@ -132,7 +132,7 @@ class ReplicaBackend(Backend):
         ]
         for name in ended:
             del self._replicas[name]
-        self._in_loop(lambda: self._lose(ended))
+        self._in_loop(lambda: self._remove_replicas(ended))
         if (leaving := self.run.state.leaving) is not None and news.exit.status == STOPPED_STATUS:
             # Rank 0 has saved; the others wait for it.
             self.run.tell(EndNow(DriverOutcome(Ending.STOPPED, leaving.reason)))
@@ -173,7 +173,7 @@ class ReplicaBackend(Backend):
             self.run.events.write(Warm(member.host.node, member.host.fragment))
 
     def _report_group(self, quorum: StepQuorum) -> None:
-        """Note a quorum of other replicas, and end those that were released; called in the
+        """Record a quorum of other replicas, and end those that were released; called in the
         lighthouse's thread.
         """
         replicas = {
@@ -185,7 +185,7 @@ class ReplicaBackend(Backend):
         labels = {replicas[name][0].label for name in quorum.replicas if name in replicas}
         self.run.tell(GroupFormed(tuple(sorted(labels))))
 
-    def _environment(self, host: HostSlots, slot: int, replica: str) -> dict[str, str]:
+    def _replica_environment(self, host: HostSlots, slot: int, replica: str) -> dict[str, str]:
         """Return the variables of a replica; those that the trainer sets itself are left out."""
         trainer, settings = self.run.trainer, self.run.settings
         variables = {

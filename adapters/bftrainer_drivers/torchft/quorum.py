@@ -82,14 +82,14 @@ class Quorum:
         self.leaving |= self.admitted & set(replicas)
 
     def lose(self, replica: str) -> None:
-        """Note that a replica has ended."""
+        """Record that a replica has ended."""
         self.admitted.discard(replica)
         self._node_of.pop(replica, None)
         self.leaving.discard(replica)
         self.asked.pop(replica, None)
 
     def ask(self, request: StepRequest) -> bool:
-        """Note a replica's request; return False if the replica is none of this trainer's, has
+        """Record a replica's request; return False if the replica is none of this trainer's, has
         already asked, or is ahead of the group.
         """
         is_ahead = self.latest is not None and request.step > self.latest + 1

@@ -79,7 +79,7 @@ def adapt(
         trial = try_out(adaptation, arguments, timeout_s=start_s)
         started = f"; started twice, it made steps {trial.first_step} and {trial.second_step}"
     for original, file in zip(originals, adaptation.files, strict=True):
-        _write(original, file)
+        _write_adapted(original, file)
     lines = counted(adaptation.changed_lines, "line")
     further = "".join(f", {file.path.name}" for file in adaptation.modules)
     say(f"changed {lines} of {script}{further}; the original is {originals[0].name}{started}")
@@ -92,7 +92,7 @@ def _refuse_existing(originals: list[Path]) -> None:
             raise UserError(f"{original} exists; expected no earlier original: move it away")
 
 
-def _write(original: Path, file: ChangedFile) -> None:
+def _write_adapted(original: Path, file: ChangedFile) -> None:
     """Write a changed file, and what it was; a link stays a link."""
     from bftrainer.system.files import write_atomically
 

@@ -88,12 +88,12 @@ def audit(
     """
     from bftrainer.cluster.main_delays import main_delays
 
-    jobs = _account(scheduler, days, log)
+    jobs = _read_accounting(scheduler, days, log)
     delays = main_delays(jobs)
     if as_json:
-        show_json([*map(_object, delays), _summary(jobs, delays, within_s)])
+        show_json([*map(_delay_object, delays), _summary_object(jobs, delays, within_s)])
         return
-    rows = [_row(delay) for delay in delays[:top]]
+    rows = [_delay_row(delay) for delay in delays[:top]]
     columns = [
         name_column("job"),
         name_column("user", 1),
@@ -109,18 +109,18 @@ def audit(
         show_table(columns, rows, wide=wide)
     if len(delays) > len(rows) > 0:
         note(f"{counted(len(delays) - len(rows), 'job')} with shorter delays; --top shows more")
-    for remark in _remarks(jobs):
+    for remark in _limiting_remarks(jobs):
         note(remark)
-    say(_verdict(jobs, delays, within_s))
+    say(_verdict_text(jobs, delays, within_s))
 
 
-def _account(scheduler: str | None, days: float, log: Path | None) -> JobLog:
+def _read_accounting(scheduler: str | None, days: float, log: Path | None) -> JobLog:
     from bftrainer.cluster.site_advice import accounted_site
 
     return accounted_site(scheduler).job_log(days, log)
 
 
-def _row(delay: MainDelay) -> tuple[str, ...]:
+def _delay_row(delay: MainDelay) -> tuple[str, ...]:
     """Return the row of a delayed main job in the table."""
     job = delay.job
     return (
@@ -136,7 +136,7 @@ def _row(delay: MainDelay) -> tuple[str, ...]:
     )
 
 
-def _object(delay: MainDelay) -> dict[str, object]:
+def _delay_object(delay: MainDelay) -> dict[str, object]:
     """Return the object of a delayed main job for ``--json``."""
     job = delay.job
     return {
@@ -154,7 +154,9 @@ def _object(delay: MainDelay) -> dict[str, object]:
     }
 
 
-def _summary(log: JobLog, delays: tuple[MainDelay, ...], within_s: float) -> dict[str, object]:
+def _summary_object(
+    log: JobLog, delays: tuple[MainDelay, ...], within_s: float
+) -> dict[str, object]:
     """Return the last object of ``--json``, with the counts and the verdict."""
     long_delays = _long_delays(delays, within_s)
     return {
@@ -167,7 +169,7 @@ def _summary(log: JobLog, delays: tuple[MainDelay, ...], within_s: float) -> dic
         "late_for_other_reasons_too": sum(bool(delay.job.other_reason) for delay in long_delays),
         "worst_s": max((delay.seconds for delay in delays), default=0.0),
         "skipped": log.skipped,
-        "verdict": _verdict(log, delays, within_s),
+        "verdict": _verdict_text(log, delays, within_s),
     }
 
 
@@ -175,7 +177,7 @@ def _long_delays(delays: tuple[MainDelay, ...], within_s: float) -> list[MainDel
     return [delay for delay in delays if delay.seconds > within_s]
 
 
-def _remarks(log: JobLog) -> list[str]:
+def _limiting_remarks(log: JobLog) -> list[str]:
     """Return what limits the result: remarks on the account, and records that were not counted."""
     remarks = list(log.remarks)
     if log.skipped:
@@ -185,7 +187,7 @@ def _remarks(log: JobLog) -> list[str]:
     return remarks
 
 
-def _verdict(log: JobLog, delays: tuple[MainDelay, ...], within_s: float) -> str:
+def _verdict_text(log: JobLog, delays: tuple[MainDelay, ...], within_s: float) -> str:
     """Return the verdict in one line: how many main jobs waited longer than ``within_s``, and the
     worst delay.
     """

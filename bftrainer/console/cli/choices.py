@@ -171,19 +171,19 @@ class PathNamed(click.Path):
         return self._metavar
 
 
-def _installed(group: str) -> Iterable[str]:
+def _installed_names(group: str) -> Iterable[str]:
     from bftrainer.plugins import installed_names
 
     return installed_names(group)
 
 
-def _objectives() -> Iterable[str]:
+def _objective_names() -> Iterable[str]:
     from bftrainer.decide.allocation.objectives import OBJECTIVES
 
     return OBJECTIVES
 
 
-def _schedulers() -> Iterable[str]:
+def _scheduler_names() -> Iterable[str]:
     from bftrainer.cluster.site_plugin import batch_systems
 
     return (name for name, _ in batch_systems())
@@ -191,11 +191,13 @@ def _schedulers() -> Iterable[str]:
 
 FILE, DIR = PathNamed("FILE", dir_okay=False), PathNamed("DIR", file_okay=False)
 POLICY = NameChoice(
-    "policy", partial(_installed, "bftrainer.policies"), custom=True, parameters=True
+    "policy", partial(_installed_names, "bftrainer.policies"), custom=True, parameters=True
 )
-OBJECTIVE = NameChoice("objective", _objectives, custom=True)
-OBJECTIVES = NameChoice("objective", _objectives, custom=True, several=True)
-LAUNCHER = NameChoice("launcher", partial(_installed, LAUNCHER_GROUP), default=default_launcher)
-HOLDER = NameChoice("holder", partial(_installed, SITE_GROUP), default=default_site)
-SCHEDULER = NameChoice("scheduler", _schedulers)
+OBJECTIVE = NameChoice("objective", _objective_names, custom=True)
+OBJECTIVES = NameChoice("objective", _objective_names, custom=True, several=True)
+LAUNCHER = NameChoice(
+    "launcher", partial(_installed_names, LAUNCHER_GROUP), default=default_launcher
+)
+HOLDER = NameChoice("holder", partial(_installed_names, SITE_GROUP), default=default_site)
+SCHEDULER = NameChoice("scheduler", _scheduler_names)
 SOLVER = click.Choice(["auto", "exact", "highs", "gurobi", "milp"])

@@ -52,7 +52,7 @@ def collect(group: str, target: Path, state: Path) -> None:
             if not source.exists() or not source.name:
                 note(f"{handle.name}: its checkpoint {source} is not there any more")
                 continue
-            _copy(source, target / handle.name / source.name)
+            _copy_whole(source, target / handle.name / source.name)
             copied += 1
         target.mkdir(parents=True, exist_ok=True)
         write_atomically(target / "results.csv", as_csv(result_rows(state, group)).encode())
@@ -61,7 +61,7 @@ def collect(group: str, target: Path, state: Path) -> None:
     say(f"{target}: results.csv, and checkpoints of {copied} of {counted(len(handles), 'trainer')}")
 
 
-def _copy(source: Path, target: Path) -> None:
+def _copy_whole(source: Path, target: Path) -> None:
     """Copy a file or a folder in place of ``target``; the copy appears as a whole, by a rename."""
     target.parent.mkdir(parents=True, exist_ok=True)
     # Other users cannot write into a temporary directory.

@@ -52,7 +52,7 @@ class CommandEntry:
 CommandTable = tuple[CommandEntry, ...]
 
 
-def contributed(own: CommandTable, warn: Callable[[str], None]) -> CommandTable:
+def joined_tables(own: CommandTable, warn: Callable[[str], None]) -> CommandTable:
     """Return ``own`` joined with the tables of all installed packages.
 
     A broken table or entry is left out: ``warn`` is called with the reason.
@@ -62,7 +62,7 @@ def contributed(own: CommandTable, warn: Callable[[str], None]) -> CommandTable:
 
     commands = {entry.path: entry for entry in own}
     points = sorted(entry_points(group=COMMAND_GROUP), key=lambda point: (point.name, point.value))
-    tables = [(point.name, _load(point, warn)) for point in points]
+    tables = [(point.name, _load_table(point, warn)) for point in points]
     candidates = [(name, entry) for name, table in tables for entry in table]
     # A package may add to the group of another, in whatever order their tables are read: entries
     # whose group is missing are tried again as long as commands are added.
@@ -88,12 +88,12 @@ def contributed(own: CommandTable, warn: Callable[[str], None]) -> CommandTable:
     return tuple(commands.values())
 
 
-def _load(point: EntryPoint, warn: Callable[[str], None]) -> CommandTable:
+def _load_table(point: EntryPoint, warn: Callable[[str], None]) -> CommandTable:
     """Load the table of another package. A table that cannot be loaded counts as empty: ``warn`` is
     called with the reason.
     """
     try:
-        return _checked(point.load())
+        return _valid_table(point.load())
     except Exception as error:
         # It is another package's module: whatever it raises, all other commands work.
         reason = " ".join(f"{type(error).__name__}: {error}".split())
@@ -104,7 +104,7 @@ def _load(point: EntryPoint, warn: Callable[[str], None]) -> CommandTable:
         return ()
 
 
-def _checked(table: object) -> CommandTable:
+def _valid_table(table: object) -> CommandTable:
     """Return a table of another package, if it is one. Raises ``TypeError`` or ``ValueError``."""
     if not isinstance(table, tuple) or not all(isinstance(entry, CommandEntry) for entry in table):
         raise TypeError(f"expected a tuple of CommandEntry, got {table!r:.60}")

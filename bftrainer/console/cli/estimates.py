@@ -27,20 +27,25 @@ def estimates(record: TrainerRecord, state: State | None) -> dict[str, Any]:
 
     if state is None:
         return {}
-    trainers = {a.trainer.id: a.trainer for a in state.active} | {t.id: t for t in state.queue}
+    trainers = {admitted.trainer.id: admitted.trainer for admitted in state.active} | {
+        t.id: t for t in state.queue
+    }
     trainer = trainers.get(record.name)
     if trainer is None:
         return {}
     measurements = Measurements()
     if trainer.learning is not None:
         measurements = dict(state.measurements).get(key_of(trainer), measurements)
-    return {"curve": _points(trainer, measurements), "costs": _costs(trainer, measurements)}
+    return {
+        "curve": _curve_points(trainer, measurements),
+        "costs": _rescale_costs(trainer, measurements),
+    }
 
 
 def estimate_rows(facts: dict[str, Any]) -> list[tuple[str, str]]:
     """Format the estimates as rows of a table."""
     rows = [
-        (counted(p["nodes"], "node"), f"{p['samples_per_s']:,.4g} samples/s, {_source(p)}")
+        (counted(p["nodes"], "node"), f"{p['samples_per_s']:,.4g} samples/s, {_speed_source(p)}")
         for p in facts.get("curve", ())
     ]
     for name, cost in facts.get("costs", {}).items():
@@ -51,7 +56,7 @@ def estimate_rows(facts: dict[str, Any]) -> list[tuple[str, str]]:
     return rows
 
 
-def _points(trainer: Trainer, measurements: Measurements) -> list[dict[str, Any]]:
+def _curve_points(trainer: Trainer, measurements: Measurements) -> list[dict[str, Any]]:
     """Return the points of the estimated curve at legal sizes, for JSON: those of the submitted
     curve and the measured ones.
 
@@ -66,7 +71,7 @@ def _points(trainer: Trainer, measurements: Measurements) -> list[dict[str, Any]
             continue
         point = points_by_size.get(size)
         window_count = 0 if point is None else len(point.windows)
-        source = "estimated" if measurements.points else _prior(trainer)
+        source = "estimated" if measurements.points else _prior_source(trainer)
         if window_count:
             source = "measured"
         rows.append(
@@ -83,12 +88,12 @@ def _points(trainer: Trainer, measurements: Measurements) -> list[dict[str, Any]
     return rows
 
 
-def _prior(trainer: Trainer) -> str:
+def _prior_source(trainer: Trainer) -> str:
     """Return the source of a curve before any measurement."""
     return "guessed" if trainer.learning is not None and trainer.learning.blank else "submitted"
 
 
-def _costs(trainer: Trainer, measurements: Measurements) -> dict[str, Any]:
+def _rescale_costs(trainer: Trainer, measurements: Measurements) -> dict[str, Any]:
     """Return the costs of a rescale with the number of their measurements, for JSON.
 
     Costs that the trainer does not have (None) are left out.
@@ -106,7 +111,7 @@ def _costs(trainer: Trainer, measurements: Measurements) -> dict[str, Any]:
     }
 
 
-def _source(point: dict[str, Any]) -> str:
+def _speed_source(point: dict[str, Any]) -> str:
     """Say where the speed at a size comes from, and how certain it is."""
     if not point["windows"]:
         return str(point["source"])

@@ -44,9 +44,14 @@ def events(last: int, verify: bool, state: Path, as_json: bool) -> None:
         decisions = list(entries(registry.store, after=max(newest - last, 0)))
         notes = registry.notes(last)
     rows: list[tuple[float, str, str]] = [
-        (e.event.at_s, "decision", describe_decision(e.event, e.plan, e.took_s)) for e in decisions
+        (
+            decision.event.at_s,
+            "decision",
+            describe_decision(decision.event, decision.plan, decision.took_s),
+        )
+        for decision in decisions
     ]
-    rows += [(n.at_s, n.kind, n.line) for n in notes]
+    rows += [(note.at_s, note.kind, note.line) for note in notes]
     rows = sorted(rows, key=lambda row: row[0])[-last:]
     if as_json:
         show_json([{"time": at_s, "kind": kind, "text": sentence} for at_s, kind, sentence in rows])

@@ -12,7 +12,7 @@ import click
 
 from bftrainer.console.cli.output import json_option, say, show_json
 from bftrainer.console.cli.state import state_option
-from bftrainer.console.cli.tables import hanging, show_facts
+from bftrainer.console.cli.tables import hanging_indent, show_facts
 from bftrainer.console.cli.trainer_names import TrainerName
 from bftrainer.console.client.state_dir import opened_registry, pilot_has_ended, read
 from bftrainer.errors import UserError
@@ -53,7 +53,7 @@ def explain(
     from bftrainer.console.cli.explanation import as_dict, headline, idle_reason, rows
     from bftrainer.pilot import explain as live
 
-    at_s, now_s = math.inf if at is None else _seconds(at), time.time()
+    at_s, now_s = math.inf if at is None else _parse_time(at), time.time()
     with opened_registry(state) as registry:
         record = registry.trainer(trainer)
         reason = idle_reason(record, now_s) if at is None else None
@@ -68,11 +68,11 @@ def explain(
                 [{"trainer": trainer, "status": record.status.value, "nodes": 0, "why": reason}]
             )
         else:
-            say(hanging("", f"{trainer} has no nodes: {reason}"))
+            say(hanging_indent("", f"{trainer} has no nodes: {reason}"))
     elif as_json:
         show_json([as_dict(explanation, has_ended=has_ended)])
     else:
-        say(hanging("", headline(explanation, has_ended=has_ended)))
+        say(hanging_indent("", headline(explanation, has_ended=has_ended)))
         show_facts(rows(explanation))
 
 
@@ -84,10 +84,10 @@ def _explain_user(user: str, state: Path, as_json: bool) -> None:
     if as_json:
         show_json([{"user": user, "why": reason}])
     else:
-        say(hanging("", reason))
+        say(hanging_indent("", reason))
 
 
-def _seconds(text: str) -> float:
+def _parse_time(text: str) -> float:
     """Convert the value of ``--at`` to seconds since 1970.
 
     It is such seconds, a date with a time, or a time of today. Raises ``UserError`` for any other

@@ -96,7 +96,7 @@ def _allocation_text(explanation: Explanation) -> str:
     shares = [share for share in explanation.shares if share.after or share.before]
     shares.sort(key=lambda share: -share.after)
     largest = shares[:_MAX_SHARES]
-    text = ", ".join(f"{share.id} {_change(share.before, share.after)}" for share in largest)
+    text = ", ".join(f"{share.id} {_change_text(share.before, share.after)}" for share in largest)
     remainder = len(shares) - len(largest)
     return (text or "none") + (f", {remainder} more" if remainder else "")
 
@@ -105,7 +105,7 @@ def _stake_rows(explanation: Explanation, stake: Stake) -> list[tuple[str, str]]
     """Return the rows that say what the trainer's nodes are worth, and other counts."""
     share, unit = explanation.share, stake.unit
     rate, gain, cost = quantity(stake.rate), quantity(stake.gain), quantity(stake.cost)
-    change = _change(share.before, share.after)
+    change = _change_text(share.before, share.after)
     table = [
         ("value", f"{rate} {unit}/s on {counted(share.after, 'node')}, {gain} in T_fwd"),
         ("rescaling cost", f"{change} node{'s' * (change != '1')}: {cost} {unit}"),
@@ -228,7 +228,7 @@ def _what_if_text(alternative: WhatIf | None, unit: str) -> str:
     if alternative is None:
         return "not possible"
     others = alternative.others[:_MAX_OTHERS]
-    changes = ", ".join(f"{share.id} {_change(share.before, share.after)}" for share in others)
+    changes = ", ".join(f"{share.id} {_change_text(share.before, share.after)}" for share in others)
     return (
         f"{alternative.count}: {quantity(alternative.change, signed=True)} {unit} over all trainers"
         + (f" ({changes})" if changes else "")
@@ -254,5 +254,5 @@ def _costs_dict(trainer: Trainer) -> dict[str, float | None]:
     return {"start": trainer.start_s, "up": trainer.scale_up_s, "down": trainer.scale_down_s}
 
 
-def _change(before: int, after: int) -> str:
+def _change_text(before: int, after: int) -> str:
     return f"{after}" if before == after else f"{before} -> {after}"

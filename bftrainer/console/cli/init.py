@@ -98,7 +98,7 @@ def init(holder: str, blank: bool, force: bool, state: Path, **site_options: Any
     wishes = SiteWishes(**site_options)
     if blank and wishes != SiteWishes():
         raise UserError("--blank sets no key; remove it, or the options with values")
-    proposal = None if blank else _proposal(holder, site, wishes)
+    proposal = None if blank else _site_proposal(holder, site, wishes)
     keys = () if proposal is None else proposal.keys
     tables = {} if site.table is None else {holder: site.table}
     reasons = {f"{key.table}_{key.key}": key.reason for key in keys}
@@ -113,10 +113,10 @@ def init(holder: str, blank: bool, force: bool, state: Path, **site_options: Any
     write_atomically(path, text.encode(), 0o600)
     say(f"written: {path}")
     if proposal is not None:
-        _show(proposal)
+        _show_proposal(proposal)
 
 
-def _proposal(holder: str, site: SitePlugin, wishes: SiteWishes) -> SiteProposal | None:
+def _site_proposal(holder: str, site: SitePlugin, wishes: SiteWishes) -> SiteProposal | None:
     """Return the configuration keys that the site decides; None if it decides none, or cannot be
     read.
 
@@ -137,7 +137,7 @@ def _proposal(holder: str, site: SitePlugin, wishes: SiteWishes) -> SiteProposal
         except UndecidedError as question:
             if not sys.stdin.isatty():
                 raise
-            wishes = _ask(question, wishes)
+            wishes = _ask_user(question, wishes)
         except (CommandError, SchedulerError) as error:
             if wishes != SiteWishes():
                 raise  # the options would be ignored
@@ -154,7 +154,7 @@ def _proposal(holder: str, site: SitePlugin, wishes: SiteWishes) -> SiteProposal
             return proposal
 
 
-def _ask(question: UndecidedError, wishes: SiteWishes) -> SiteWishes:
+def _ask_user(question: UndecidedError, wishes: SiteWishes) -> SiteWishes:
     """Ask the user, and return the wishes with the answer.
 
     A question without choices is one of yes or no. Raises ``UserError`` for no.
@@ -169,7 +169,7 @@ def _ask(question: UndecidedError, wishes: SiteWishes) -> SiteWishes:
     return replace(wishes, **{field: answer})  # type: ignore[arg-type]  # a field by its option
 
 
-def _show(proposal: SiteProposal) -> None:
+def _show_proposal(proposal: SiteProposal) -> None:
     """Print what was decided, as the file has it."""
     for key in proposal.keys:
         say(f"  {key.table}.{key.key} = {key.value!r}: {key.reason}")

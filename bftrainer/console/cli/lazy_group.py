@@ -13,7 +13,7 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
-from bftrainer.console.cli.command_table import CommandEntry, CommandTable, contributed
+from bftrainer.console.cli.command_table import CommandEntry, CommandTable, joined_tables
 from bftrainer.console.cli.output import say
 from bftrainer.console.cli.synonyms import SYNONYMS
 from bftrainer.errors import UserError
@@ -40,7 +40,7 @@ class Commands:
         once.
         """
         if self._all is None:
-            self._all = contributed(
+            self._all = joined_tables(
                 self._own, lambda text: say(f"bftrainer: warning: {text}", err=True)
             )
         return self._all
@@ -78,7 +78,7 @@ class LazyGroup(click.Group):
             return None
         if entry.target is None:  # a group
             return LazyGroup(name, help=entry.help, commands=self._table, path=entry.path)
-        return _imported(entry, entry.target)
+        return _imported_command(entry, entry.target)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -89,11 +89,11 @@ class LazyGroup(click.Group):
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
-            hint = self._nearest(args[0]) or f"See `{ctx.command_path} --help`."
+            hint = self._similar_command(args[0]) or f"See `{ctx.command_path} --help`."
             # click 8.2 and later suggest from this group only.
             raise click.UsageError(f"No such command {args[0]!r}. {hint}", ctx) from error
 
-    def _nearest(self, word: str) -> str | None:
+    def _similar_command(self, word: str) -> str | None:
         """Return a suggestion for a word that is no command; None if no name is similar.
 
         It names a command of that name in any group, one that other systems call so, or one with a
@@ -124,11 +124,13 @@ class LazyGroup(click.Group):
         """List the commands without importing them, by section at the top level."""
         entries = self._table.entries_of_group(self._path)
         width = max((len(entry.name) for entry in entries), default=0)
-        for title, section in self._sections(entries):
+        for title, section in self._sections_of_help(entries):
             with formatter.section(title):
                 formatter.write_dl([(entry.name.ljust(width), entry.help) for entry in section])
 
-    def _sections(self, entries: list[CommandEntry]) -> Iterable[tuple[str, list[CommandEntry]]]:
+    def _sections_of_help(
+        self, entries: list[CommandEntry]
+    ) -> Iterable[tuple[str, list[CommandEntry]]]:
         """Return the entries by section, with its title; only the top level has several."""
         if self._path:
             return [("Commands", entries)]
@@ -169,7 +171,7 @@ def _command_of(target: str) -> str:
     return " ".join(words)
 
 
-def _imported(entry: CommandEntry, target: str) -> click.Command:
+def _imported_command(entry: CommandEntry, target: str) -> click.Command:
     """Import a command. Raises ``UserError`` if its module or the command in it is broken."""
     module, _, attribute = target.partition(":")
     try:

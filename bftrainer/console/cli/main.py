@@ -52,9 +52,9 @@ def run(arguments: list[str]) -> int:
     except click.exceptions.Exit as exit_request:
         return exit_request.exit_code
     except click.Abort:
-        return _complain("interrupted", EXIT_INTERRUPTED)
+        return _print_error("interrupted", EXIT_INTERRUPTED)
     except EndedBySignal as end:
-        return _complain(str(end), end.exit_status)
+        return _print_error(str(end), end.exit_status)
     except _NO_ARGUMENTS as error:
         say(error.format_message(), err=True)
         return error.exit_code
@@ -62,11 +62,11 @@ def run(arguments: list[str]) -> int:
         text = error.format_message()
         if _may_be_option_of_script(error):
             text += " Options of a script follow `--`."
-        return _complain(_one_line(text), error.exit_code)
+        return _print_error(_one_line(text), error.exit_code)
     except BFTrainerError as error:
-        return _complain(_one_line(str(error)), error.exit_status)
+        return _print_error(_one_line(str(error)), error.exit_status)
     except MemoryError:
-        return _complain(
+        return _print_error(
             "not enough memory for this input; use a smaller one, or a machine with more memory", 1
         )
     except SystemExit as end:
@@ -100,7 +100,7 @@ def _one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def _complain(text: str, status: int) -> int:
+def _print_error(text: str, status: int) -> int:
     """Print an error as one line on stderr, and return ``status``."""
     say(f"bftrainer: {text}", err=True)
     return status

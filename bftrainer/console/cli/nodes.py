@@ -94,7 +94,7 @@ def nodes(everything: bool, timeline: bool, wide: bool, state: Path, as_json: bo
     if as_json:
         show_json([_as_dict(fragment, trainers.get(fragment.name)) for fragment in fragments])
         return
-    rows = [_row(fragment, trainers.get(fragment.name, "-")) for fragment in fragments]
+    rows = [_fragment_row(fragment, trainers.get(fragment.name, "-")) for fragment in fragments]
     show_table(_COLUMNS, rows, wide=wide)
 
 
@@ -114,7 +114,8 @@ def _trainers_by_fragment(state: State | None) -> dict[str, str]:
     return trainers
 
 
-def _row(fragment: FragmentRecord, trainer: str) -> tuple[str, ...]:
+def _fragment_row(fragment: FragmentRecord, trainer: str) -> tuple[str, ...]:
+    """Return the row of a fragment in the table."""
     return (
         fragment.name,
         trainer if fragment.released_s is None else "",
@@ -134,6 +135,7 @@ def _release_s(fragment: FragmentRecord) -> str:
 
 
 def _as_dict(fragment: FragmentRecord, trainer: str | None) -> dict[str, object]:
+    """Return a fragment as an object for JSON."""
     return {
         "fragment": fragment.name,
         "node": fragment.node,

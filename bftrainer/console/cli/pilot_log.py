@@ -34,7 +34,7 @@ def print_fact(fact: PilotFact, format: str) -> None:
         return
     event = fields.pop("event")
     try:
-        _logger(format)(event, **fields)
+        _line_printer(format)(event, **fields)
     except OSError:
         return  # a closed terminal or pipe does not stop the pilot
 
@@ -45,7 +45,7 @@ def entry(fact: PilotFact) -> dict[str, Any] | None:
     stamp = {"timestamp": time}
     match fact:
         case DecisionMade():
-            return stamp | {"event": "decision"} | _decision(fact)
+            return stamp | {"event": "decision"} | _decision_fields(fact)
         case NoteAdded():
             subject = {"subject": fact.subject} if fact.subject else {}
             return stamp | {"event": fact.kind, **subject, "text": fact.text}
@@ -63,7 +63,7 @@ def entry(fact: PilotFact) -> dict[str, Any] | None:
     return None
 
 
-def _decision(fact: DecisionMade) -> dict[str, Any]:
+def _decision_fields(fact: DecisionMade) -> dict[str, Any]:
     """Return the fields of a decision's line; those of the solver only if one was called."""
     plan = fact.plan
     counts = {
@@ -89,7 +89,7 @@ def _decision(fact: DecisionMade) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=2)
-def _logger(format: str) -> Any:
+def _line_printer(format: str) -> Any:
     """Return the function that prints a line, ``json`` or text, and flushes it."""
     render: Any = (
         structlog.processors.JSONRenderer(serializer=json.dumps) if format == "json" else _as_text
@@ -97,15 +97,15 @@ def _logger(format: str) -> Any:
     return structlog.wrap_logger(structlog.PrintLogger(sys.stdout), processors=[render]).info
 
 
-def _as_text(_logger: object, _method: str, fields: dict[str, Any]) -> str:
+def _as_text(_line_printer: object, _method: str, fields: dict[str, Any]) -> str:
     """Render a line for structlog, whose signature this is, with control characters as escapes.
 
     ``2026-03-01T14:05:00.000+00:00 decision: +2 nodes -> 3 1 (exact, 1 ms)``.
     """
-    return printable(_line(fields))
+    return printable(_fields_as_text(fields))
 
 
-def _line(fields: dict[str, Any]) -> str:
+def _fields_as_text(fields: dict[str, Any]) -> str:
     """Return the fields as a line: time and event, then the text or, without one, all values."""
     time, event = fields.pop("timestamp"), fields.pop("event")
     if "text" in fields:

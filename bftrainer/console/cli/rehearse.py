@@ -139,13 +139,13 @@ def rehearse(
     from bftrainer.console.rehearsal.speed import add_curve, speeds, this_node
     from bftrainer.pilot.persistence.spool import open_state_dir
 
-    spec = _spec(file, arguments, assignments)
+    spec = _trainer_to_rehearse(file, arguments, assignments)
     folder = None if state is None else open_state_dir(state)
     options = Options(
         slots=slots or spec.slots or 1, copy_bytes=copy_mb * 1_000_000, **play_options
     )
-    with _scratch(keep) as scratch:
-        outcome = _rehearsed(spec, options, str(file), folder, scratch)
+    with _scratch_directory(keep) as scratch:
+        outcome = _rehearsal_outcome(spec, options, str(file), folder, scratch)
     measured_speeds = speeds(outcome.record, options.slots)
     measured_costs = costs(outcome.record)
     if curves is not None and measured_speeds:
@@ -155,7 +155,7 @@ def rehearse(
         report = _as_dict(spec, outcome, measured_costs, measured_speeds, kept_folder)
         say(json.dumps(report))
     else:
-        _show(spec, outcome, measured_costs)
+        _show_report(spec, outcome, measured_costs)
         if curves is not None:
             say(_speed_line(measured_speeds, curves))
         if keep:
@@ -171,9 +171,9 @@ def passes(spec: TrainerSpec, where: str, folder: Path) -> bool:
     from bftrainer.console.rehearsal.player import Options
     from bftrainer.console.rehearsal.rehearse import costs
 
-    with _scratch(keep=False) as scratch:
-        outcome = _rehearsed(spec, Options(slots=spec.slots or 1), where, folder, scratch)
-    _show(spec, outcome, costs(outcome.record))
+    with _scratch_directory(keep=False) as scratch:
+        outcome = _rehearsal_outcome(spec, Options(slots=spec.slots or 1), where, folder, scratch)
+    _show_report(spec, outcome, costs(outcome.record))
     return outcome.passed
 
 
@@ -192,7 +192,7 @@ class _RehearsalOutcome:
     written_paths: list[Path]
 
 
-def _rehearsed(
+def _rehearsal_outcome(
     spec: TrainerSpec, options: Options, where: str, folder: Path | None, scratch: Path
 ) -> _RehearsalOutcome:
     """Rehearse the trainer in the directory ``scratch`` and judge the record; a pass is recorded in
@@ -221,7 +221,9 @@ def _rehearsed(
     )
 
 
-def _spec(file: Path, arguments: tuple[str, ...], assignments: tuple[str, ...]) -> TrainerSpec:
+def _trainer_to_rehearse(
+    file: Path, arguments: tuple[str, ...], assignments: tuple[str, ...]
+) -> TrainerSpec:
     """Return the validated trainer to rehearse, of a trainer file or of a script without one.
 
     ``arguments`` are those of the script; a trainer file has its own (else ``UserError``).
@@ -242,7 +244,7 @@ def _spec(file: Path, arguments: tuple[str, ...], assignments: tuple[str, ...]) 
 
 
 @contextmanager
-def _scratch(keep: bool) -> Iterator[Path]:
+def _scratch_directory(keep: bool) -> Iterator[Path]:
     """Create a scratch directory; delete it at the end, unless ``keep``."""
     from bftrainer.console.rehearsal.copies import SCRATCH
 
@@ -286,15 +288,15 @@ def _status_line() -> Iterator[Callable[[str], None]]:
         yield lambda text: status.update(f"rehearsing: {text}")
 
 
-def _show(spec: TrainerSpec, outcome: _RehearsalOutcome, costs: Costs) -> None:
+def _show_report(spec: TrainerSpec, outcome: _RehearsalOutcome, costs: Costs) -> None:
     """Print the report: the acts, the findings, the measured costs, and the verdict."""
     acts = ", ".join(str(played.act) for played in outcome.record.played)
-    say(_wrapped(f"{spec.name}, launcher {spec.launcher}: {acts}", "") + "\n")
+    say(_wrapped_text(f"{spec.name}, launcher {spec.launcher}: {acts}", "") + "\n")
     _show_findings(outcome.findings)
     say()
     _show_costs(costs)
     _show_outside_paths(outcome)
-    say(_verdict(outcome))
+    say(_verdict_text(outcome))
 
 
 def _show_findings(findings: Sequence[RehearsalFinding]) -> None:
@@ -305,7 +307,7 @@ def _show_findings(findings: Sequence[RehearsalFinding]) -> None:
     """
     from bftrainer.console.rehearsal.finding import CheckVerdict
 
-    is_narrow = _width() < WIDTH
+    is_narrow = _text_width() < WIDTH
     longest_title = max((len(finding.title) for finding in findings), default=0)
     indent = 13 if is_narrow else longest_title + 15
     failed = _with_verdict(findings, CheckVerdict.FAIL)
@@ -318,7 +320,7 @@ def _show_findings(findings: Sequence[RehearsalFinding]) -> None:
     undecided = _with_verdict(findings, CheckVerdict.CANNOT_TELL)
     if undecided:
         titles = "; ".join(finding.title for finding in undecided)
-        say(_wrapped(f"{CheckVerdict.CANNOT_TELL.value:<11}  {titles}", " " * 13))
+        say(_wrapped_text(f"{CheckVerdict.CANNOT_TELL.value:<11}  {titles}", " " * 13))
 
 
 def _with_verdict(
@@ -335,19 +337,19 @@ def _show_finding(finding: RehearsalFinding, indent: int, is_narrow: bool) -> No
 
     verdict, blanks = finding.verdict.value, " " * indent
     if is_narrow:
-        say(_wrapped(f"{verdict:<11}  {finding.title}:", blanks))
-        say(_wrapped(f"{blanks}{finding.seen}", blanks))
+        say(_wrapped_text(f"{verdict:<11}  {finding.title}:", blanks))
+        say(_wrapped_text(f"{blanks}{finding.seen}", blanks))
     else:
-        say(_wrapped(f"{verdict:<11}  {finding.title:<{indent - 15}}  {finding.seen}", blanks))
+        say(_wrapped_text(f"{verdict:<11}  {finding.title:<{indent - 15}}  {finding.seen}", blanks))
     if finding.verdict is not CheckVerdict.PASS and finding.remedy:
-        say(_wrapped(f"{blanks}-> {finding.remedy}", f"{blanks}   "))
+        say(_wrapped_text(f"{blanks}-> {finding.remedy}", f"{blanks}   "))
 
 
 def _show_costs(costs: Costs) -> None:
     """Print the stalls, and the lines that the trainer file may take over."""
     if costs.stalls:
         stalls = ", ".join(f"{act} {seconds:.1f}" for act, seconds in costs.stalls)
-        say(_wrapped(f"stalls, seconds: {stalls}", "  "))
+        say(_wrapped_text(f"stalls, seconds: {stalls}", "  "))
     lines = _trainer_file_lines(costs)
     if lines:
         say("measured on this host, for the trainer file:\n  " + "\n  ".join(lines))
@@ -357,13 +359,13 @@ def _show_outside_paths(outcome: _RehearsalOutcome) -> None:
     """Print the paths outside the copy that the script used or wrote."""
     if outcome.outside_paths:
         paths = ", ".join(map(str, outcome.outside_paths))
-        say(_wrapped(f"not copied (the script used the originals): {paths}", "  "))
+        say(_wrapped_text(f"not copied (the script used the originals): {paths}", "  "))
     if outcome.written_paths:
         paths = ", ".join(map(str, outcome.written_paths))
-        say(_wrapped(f"WRITTEN outside the copy: {paths}", "  "))
+        say(_wrapped_text(f"WRITTEN outside the copy: {paths}", "  "))
 
 
-def _verdict(outcome: _RehearsalOutcome) -> str:
+def _verdict_text(outcome: _RehearsalOutcome) -> str:
     """Return the verdict of the rehearsal, the last line of the report."""
     from bftrainer.console.rehearsal.finding import CheckVerdict
 
@@ -385,7 +387,7 @@ def _speed_line(speeds: Mapping[int, float], curves: Path) -> str:
     rates = ", ".join(
         f"{rate:,.4g} on {nodes} node{'s' * (nodes != 1)}" for nodes, rate in speeds.items()
     )
-    return _wrapped(
+    return _wrapped_text(
         f"{curves}: samples per second: {rates}; all nodes share this host, so add columns "
         "measured on real ones",
         "  ",
@@ -398,10 +400,11 @@ def _trainer_file_lines(costs: Costs) -> list[str]:
     return [f"{key} = {seconds:.1f}" for key, seconds in values if seconds is not None]
 
 
-def _wrapped(text: str, indent: str) -> str:
+def _wrapped_text(text: str, indent: str) -> str:
+    """Wrap a text to the width of the report; further lines begin with ``indent``."""
     return textwrap.fill(
         text,
-        _width(),
+        _text_width(),
         subsequent_indent=indent,
         replace_whitespace=False,
         drop_whitespace=True,
@@ -410,7 +413,7 @@ def _wrapped(text: str, indent: str) -> str:
     )
 
 
-def _width() -> int:
+def _text_width() -> int:
     """The width of the verdict: the terminal's, at most ``WIDTH``."""
     return min(output_width() or WIDTH, WIDTH)
 

@@ -54,12 +54,12 @@ def cancel(trainers: tuple[str, ...], group: str | None, yes: bool, state: Path)
     """
     from bftrainer.pilot.persistence.spool import RequestKind
 
-    selection = _selected(state, trainers, group)
+    selection = _selected_trainers(state, trainers, group)
     # Trainers that are all named in full need no confirmation.
     is_by_name = set(selection.names) <= set(trainers)
     if len(selection.names) > 1 and not yes and not is_by_name:
-        _confirm(selection.names)
-    _request(state, RequestKind.CANCEL, selection)
+        _confirm_cancellation(selection.names)
+    _write_requests(state, RequestKind.CANCEL, selection)
 
 
 @click.command()
@@ -75,7 +75,7 @@ def pause(trainers: tuple[str, ...], group: str | None, state: Path) -> None:
     """
     from bftrainer.pilot.persistence.spool import RequestKind
 
-    _request(state, RequestKind.PAUSE, _selected(state, trainers, group))
+    _write_requests(state, RequestKind.PAUSE, _selected_trainers(state, trainers, group))
 
 
 @click.command()
@@ -91,10 +91,10 @@ def resume(trainers: tuple[str, ...], group: str | None, state: Path) -> None:
     """
     from bftrainer.pilot.persistence.spool import RequestKind
 
-    _request(state, RequestKind.RESUME, _selected(state, trainers, group))
+    _write_requests(state, RequestKind.RESUME, _selected_trainers(state, trainers, group))
 
 
-def _selected(state: Path, trainers: tuple[str, ...], group: str | None) -> Selection:
+def _selected_trainers(state: Path, trainers: tuple[str, ...], group: str | None) -> Selection:
     """Select the trainers of names, patterns and ``--group``. Raises ``UserError`` for none."""
     from bftrainer.console.client.requests import select
 
@@ -105,7 +105,7 @@ def _selected(state: Path, trainers: tuple[str, ...], group: str | None) -> Sele
     return select(state, trainers, group)
 
 
-def _confirm(names: tuple[str, ...]) -> None:
+def _confirm_cancellation(names: tuple[str, ...]) -> None:
     """Ask on the terminal whether to cancel these trainers; end the command if not.
 
     Raises ``UserError`` if no terminal can be asked.
@@ -119,7 +119,7 @@ def _confirm(names: tuple[str, ...]) -> None:
     click.confirm(f"Cancel {counted(len(names), 'trainer')} ({names_text})?", abort=True, err=True)
 
 
-def _request(state: Path, kind: RequestKind, selection: Selection) -> None:
+def _write_requests(state: Path, kind: RequestKind, selection: Selection) -> None:
     """Write requests into the spool, and print a line for each.
 
     Raises ``UserError`` with what the selection refused, after the other requests are written.

@@ -80,12 +80,12 @@ def results(
         say(as_csv(rows, goal), nl=False)
     else:
         heads, cells = table(rows, goal)
-        texts = [list(map(_cell, heads, line)) for line in cells]
+        texts = [list(map(_cell_text, heads, line)) for line in cells]
         metrics = {reported.name for row in rows for reported in row.metrics}
-        show_table([_column(head, metrics, goal) for head in heads], texts, wide=wide)
+        show_table([_result_column(head, metrics, goal) for head in heads], texts, wide=wide)
 
 
-def _column(head: str, metrics: Collection[str], goal: Goal | None) -> TableColumn:
+def _result_column(head: str, metrics: Collection[str], goal: Goal | None) -> TableColumn:
     """Return the column of a head, with its kind and its rank: on a narrow terminal, columns of a
     high rank are left out first.
 
@@ -111,7 +111,7 @@ def _column(head: str, metrics: Collection[str], goal: Goal | None) -> TableColu
     return number_column(head, 4 if is_extreme else 3)
 
 
-def _cell(head: str, value: object) -> str:
+def _cell_text(head: str, value: object) -> str:
     """Return a value as text; "-" if there is none."""
     if value is None:
         return "-"

@@ -56,17 +56,17 @@ def solve(problem: str, solver: str, time_limit_s: float, as_json: bool) -> None
     from bftrainer.decide.allocation.chain import build_allocator
 
     source = "standard input" if problem == "-" else problem
-    allocation_problem = read_problem(_text(problem), source)
+    allocation_problem = read_problem(_problem_text(problem), source)
     start_s = time.perf_counter()
     answer = build_allocator(solver, time_limit_s).solve(allocation_problem)
     took_s = time.perf_counter() - start_s
     if as_json:
         show_json([_as_json(allocation_problem, answer, took_s)])
     else:
-        _print(allocation_problem, answer, took_s)
+        _print_answer(allocation_problem, answer, took_s)
 
 
-def _text(source: str) -> str:
+def _problem_text(source: str) -> str:
     """Read a problem file, or standard input for ``-``. Raises ``InputFileError`` if the text is
     too long.
     """
@@ -86,7 +86,8 @@ def _text(source: str) -> str:
 def _as_json(problem: Problem, answer: Answer, took_s: float) -> dict[str, object]:
     """Return the counts by trainer, and how the solver reached them, as an object for JSON."""
     fallbacks = [
-        {"solver": f.solver, "reason": f.reason.value, "detail": f.detail} for f in answer.fallbacks
+        {"solver": fallback.solver, "reason": fallback.reason.value, "detail": fallback.detail}
+        for fallback in answer.fallbacks
     ]
     ids = [demand.id for demand in problem.demands]
     return {
@@ -100,7 +101,7 @@ def _as_json(problem: Problem, answer: Answer, took_s: float) -> dict[str, objec
     }
 
 
-def _print(problem: Problem, answer: Answer, took_s: float) -> None:
+def _print_answer(problem: Problem, answer: Answer, took_s: float) -> None:
     """Print the counts as a table, a line on the solver, and a line for each fallback."""
     from bftrainer.console.cli.tables import name_column, number_column, show_table
 

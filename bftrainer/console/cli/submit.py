@@ -210,19 +210,19 @@ def submit(
                 "submit: --follow is for one trainer; a sweep is watched by `bftrainer list` "
                 "or `bftrainer top`"
             )
-        submissions = _sweep(base, grid, array, state, as_json, rehearse_first)
+        submissions = _submit_sweep(base, grid, array, state, as_json, rehearse_first)
     else:
         if rehearse_first:
-            _rehearse(base, state)
+            _rehearse_draft(base, state)
         folder, submission = submit_one(state, base, note)
         submissions = (submission,)
         if as_json:
-            show_json(_rows(submissions))
+            show_json(_submission_objects(submissions))
         else:
             _say_one(submission, base)
     first = submissions[0]
     if deadline is not None:
-        _forecast(submissions, deadline, state, as_json)
+        _print_forecast(submissions, deadline, state, as_json)
     if needs_pilot:
         note(f"{first.spec.name} {NO_PILOT}")
     if follows and not as_json:
@@ -311,7 +311,7 @@ def _status_and_remark(view: SubmissionView, nodes: tuple[str, ...]) -> tuple[st
     return status, remark_of(view.record)
 
 
-def _forecast(
+def _print_forecast(
     submissions: Sequence[Submitted], deadline_s: float, state: Path, as_json: bool
 ) -> None:
     """Print the forecast for the submitted trainer, or for the group of a sweep.
@@ -355,7 +355,7 @@ def sizes_text(spec: TrainerSpec) -> str:
     return largest if spec.min_nodes == spec.max_nodes else f"{spec.min_nodes} to {largest}"
 
 
-def _rehearse(trainer_draft: Draft, state: Path) -> None:
+def _rehearse_draft(trainer_draft: Draft, state: Path) -> None:
     """Rehearse a draft and print the report. Raises click's ``Exit`` with status 1 if the draft
     does not pass.
     """
@@ -369,7 +369,7 @@ def _rehearse(trainer_draft: Draft, state: Path) -> None:
         raise click.exceptions.Exit(1)
 
 
-def _sweep(
+def _submit_sweep(
     base: Draft,
     grid: tuple[str, ...],
     array: Path | None,
@@ -396,10 +396,10 @@ def _sweep(
     else:
         trials = array_trials or grid_combinations
     if rehearse_first:
-        _rehearse(drafts_of(base, trials)[0], state)
+        _rehearse_draft(drafts_of(base, trials)[0], state)
     _, submissions = submit_sweep(state, base, trials, note)
     if as_json:
-        show_json(_rows(submissions))
+        show_json(_submission_objects(submissions))
     else:
         _say_sweep(submissions)
     return submissions
@@ -423,7 +423,7 @@ def _say_sweep(submissions: Sequence[Submitted]) -> None:
         note("to train them again, submit the sweep with another --name")
 
 
-def _rows(submissions: Sequence[Submitted]) -> list[dict[str, object]]:
+def _submission_objects(submissions: Sequence[Submitted]) -> list[dict[str, object]]:
     """The JSON objects of submissions; ``spool`` is null for a trial of an earlier submission."""
     return [
         {"trainer": trial.spec.name, "spool": trial.spool_name or None} for trial in submissions

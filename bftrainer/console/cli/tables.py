@@ -129,7 +129,7 @@ def show_table(
             f"not shown at {width} columns: {', '.join(table.left_out)} "
             f"({remedy} shows all columns)"
         )
-        say(hanging("note: ", remark, width=width), err=True)
+        say(hanging_indent("note: ", remark, width=width), err=True)
 
 
 def show_facts(facts: Iterable[tuple[str, str]], title: str = "") -> None:
@@ -147,7 +147,9 @@ def output_width() -> int | None:
     return max(shutil.get_terminal_size().columns, _LEAST_WIDTH)
 
 
-def hanging(first: str, rest: str, indent: int | None = None, width: int | None = None) -> str:
+def hanging_indent(
+    first: str, rest: str, indent: int | None = None, width: int | None = None
+) -> str:
     """Return ``first`` and the words of ``rest`` behind it, wrapped with a hanging indent.
 
     Further lines are indented by ``indent`` blanks, by default to the end of ``first``. The default
@@ -157,13 +159,13 @@ def hanging(first: str, rest: str, indent: int | None = None, width: int | None 
     if width is None:
         return first + rest
     indent = len(first) if indent is None else indent
-    return _wrapped(rest, max(width, indent + _LEAST_TEXT), first, " " * indent)
+    return _wrapped_words(rest, max(width, indent + _LEAST_TEXT), first, " " * indent)
 
 
 def say_paragraphs(text: str) -> None:
     """Print lines of prose, wrapped at the width of the output; a line that goes on is indented."""
     for line in text.splitlines():
-        say(hanging("", line, 2))
+        say(hanging_indent("", line, 2))
 
 
 def table_text(
@@ -239,7 +241,9 @@ class _Grid:
         """
         column = [row[index] for row in self.rows]
         cells = [cell for cell in column if not self._is_alone(index, cell)]
-        return max([*map(_length, cells), *map(_length, self._head(index))], default=0)
+        return max(
+            [*map(_display_width, cells), *map(_display_width, self._head_lines(index))], default=0
+        )
 
     def widths(self) -> dict[int, int]:
         """Return the width of each column in the line, by its index.
@@ -265,14 +269,14 @@ class _Grid:
         """The number of lines of the head, without the rule."""
         if not any(column.head for column in self.columns):
             return 0
-        return max(len(self._head(index)) for index in self.inline_columns())
+        return max(len(self._head_lines(index)) for index in self.inline_columns())
 
     def head(self) -> Iterable[str]:
         """Yield the lines of the head, and the rule below it."""
         widths, head_count = self.widths(), self.head_lines()
         heads: dict[int, list[str]] = {}
         for index in widths:
-            words = self._head(index)
+            words = self._head_lines(index)
             # Short heads stand directly above the rule.
             heads[index] = [""] * (head_count - len(words)) + words
         for line_index in range(head_count):
@@ -301,7 +305,7 @@ class _Grid:
             yield self._line(dict(zip(cell_lines, texts, strict=True)), widths)
         for index in sorted(self.below):
             if row[index]:
-                yield from _wrapped(
+                yield from _wrapped_words(
                     row[index], self.width, _REMARK_INDENT, _REMARK_INDENT
                 ).splitlines()
 
@@ -309,25 +313,29 @@ class _Grid:
         """Return a cell as lines: several for a column of text, else one."""
         if self.columns[index].kind is not ColumnKind.TEXT or self.width is None:
             return [cell]
-        return _wrapped(cell, width).splitlines() or [""]
+        return _wrapped_words(cell, width).splitlines() or [""]
 
     def _line(self, cells: dict[int, str], widths: dict[int, int]) -> str:
         return _GAP.join(
-            self._aligned(index, cell, widths[index]) for index, cell in cells.items()
+            self._aligned_cell(index, cell, widths[index]) for index, cell in cells.items()
         ).rstrip()
 
-    def _aligned(self, index: int, cell: str, width: int) -> str:
-        blanks = " " * (width - _length(cell))
+    def _aligned_cell(self, index: int, cell: str, width: int) -> str:
+        blanks = " " * (width - _display_width(cell))
         return blanks + cell if self.columns[index].kind is ColumnKind.NUMBER else cell + blanks
 
-    def _head(self, index: int) -> list[str]:
+    def _head_lines(self, index: int) -> list[str]:
         """Return the lines of a column's head."""
         head = self.columns[index].head
         return head.split() or [""] if self.wraps_heads else [head]
 
     def _is_alone(self, index: int, cell: str) -> bool:
         """Whether a cell is a name that stands on a line of its own."""
-        return index == 0 and self.longest_name is not None and _length(cell) > self.longest_name
+        return (
+            index == 0
+            and self.longest_name is not None
+            and _display_width(cell) > self.longest_name
+        )
 
 
 def _remarks_below(grid: _Grid) -> _Grid:
@@ -349,7 +357,7 @@ def _long_names_alone(grid: _Grid) -> _Grid:
     )
 
 
-def _wrapped(words: str, width: int | None, first: str = "", indent: str = "") -> str:
+def _wrapped_words(words: str, width: int | None, first: str = "", indent: str = "") -> str:
     """Wrap a text at words: a path or a name that is longer than the line stays whole, so that it
     can be copied.
     """
@@ -363,7 +371,7 @@ def _wrapped(words: str, width: int | None, first: str = "", indent: str = "") -
     )
 
 
-def _length(cell: str) -> int:
+def _display_width(cell: str) -> int:
     """The columns of a terminal that a text takes."""
     from rich.cells import cell_len
 

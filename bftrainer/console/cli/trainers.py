@@ -21,7 +21,7 @@ from bftrainer.console.cli.output import (
 )
 from bftrainer.console.cli.state import state_option
 from bftrainer.console.cli.tables import (
-    hanging,
+    hanging_indent,
     name_column,
     number_column,
     remark_column,
@@ -111,6 +111,33 @@ def _show_list(everything: bool, group: str | None, wide: bool, state: Path, as_
 
     folder = open_state_dir(state)
     allocation = read_allocation(folder)
+    listing = _read_listing(folder, group, everything)
+    pending_remark = PENDING_REMARK if allocation.is_pilot_running else NO_PILOT
+    if as_json:
+        show_json([_json_row(record, allocation, folder) for record in listing.records])
+        show_json([_pending_json_row(entry, pending_remark) for entry in listing.submissions])
+        return
+    _show_rows(listing, allocation, folder, pending_remark, wide)
+    for line in _lines_below(listing, allocation, folder):
+        say(hanging_indent("", line))
+
+
+class _Listing(NamedTuple):
+    """The trainers of a state directory that ``bftrainer list`` shows, and those that it only
+    counts.
+
+    ``submissions``: requests that no pilot has read yet.
+    ``records``: registered trainers that are shown.
+    ``unlisted``: registered trainers that ended too long ago to be shown.
+    """
+
+    submissions: list[Request]
+    records: list[TrainerRecord]
+    unlisted: list[TrainerRecord]
+
+
+def _read_listing(folder: Path, group: str | None, everything: bool) -> _Listing:
+    """Read the trainers of a group (None: of all groups) from a state directory."""
     # Submissions are read before trainers: a pilot registers a trainer before it removes the
     # submission, so that none is missed in between.
     submissions = pending_submissions(folder)
@@ -124,26 +151,38 @@ def _show_list(everything: bool, group: str | None, wide: bool, state: Path, as_
         if submission.trainer not in names and _is_of_group(submission, group)
     ]
     earliest_s = -math.inf if everything else time.time() - _RECENT_S
-    records = [record for record in registered if _is_listed(record, earliest_s)]
-    pending_remark = PENDING_REMARK if allocation.is_pilot_running else NO_PILOT
-    if as_json:
-        show_json([_json_row(record, allocation, folder) for record in records])
-        show_json([_pending_json_row(submission, pending_remark) for submission in submissions])
-        return
-    rows = [_row(record, allocation, folder) for record in records]
-    for submission in submissions:
+    return _Listing(
+        submissions=submissions,
+        records=[record for record in registered if _is_listed(record, earliest_s)],
+        unlisted=[record for record in registered if not _is_listed(record, earliest_s)],
+    )
+
+
+def _show_rows(
+    listing: _Listing, allocation: PresentAllocation, folder: Path, pending_remark: str, wide: bool
+) -> None:
+    """Print the table: registered trainers first, then submissions that no pilot has read."""
+    rows = [_trainer_row(record, allocation, folder) for record in listing.records]
+    colors = [_row_color(record) for record in listing.records]
+    for submission in listing.submissions:
         if submission.spec is not None:
-            row = _pending_row(submission.trainer, submission.spec, pending_remark)
-            rows.append(row)
-    colors = [_color(record) for record in records] + [None] * (len(rows) - len(records))
+            rows.append(_pending_row(submission.trainer, submission.spec, pending_remark))
+            colors.append(None)
     show_table(_COLUMNS, rows, wide=wide, colors=colors)
+
+
+def _lines_below(listing: _Listing, allocation: PresentAllocation, folder: Path) -> list[str]:
+    """Return the lines below the table: why the pilot holds no nodes, which trainers have ended,
+    and how main jobs get nodes.
+    """
+    lines = []
     if allocation.refusal:
-        say(hanging("", allocation.refusal))
-    unlisted_records = [record for record in registered if not _is_listed(record, earliest_s)]
-    if unlisted_records:
-        say(hanging("", _summary_of_ended(unlisted_records)))
+        lines.append(allocation.refusal)
+    if listing.unlisted:
+        lines.append(_summary_of_ended(listing.unlisted))
     if give_way := _give_way_text(folder):
-        say(hanging("", f"main jobs: {give_way}"))
+        lines.append(f"main jobs: {give_way}")
+    return lines
 
 
 def _is_listed(record: TrainerRecord, earliest_s: float) -> bool:
@@ -153,7 +192,7 @@ def _is_listed(record: TrainerRecord, earliest_s: float) -> bool:
     return record.finished_s >= earliest_s
 
 
-def _color(record: TrainerRecord) -> str | None:
+def _row_color(record: TrainerRecord) -> str | None:
     """Return the color of a trainer's row: red if it has failed, gray if it has ended otherwise."""
     from bftrainer.pilot.persistence.registry import TrainerStatus
 
@@ -179,7 +218,9 @@ def _is_of_group(submission: Request, group: str | None) -> bool:
     return submission.spec is not None and submission.spec.group == group
 
 
-def _row(record: TrainerRecord, allocation: PresentAllocation, folder: Path) -> tuple[str, ...]:
+def _trainer_row(
+    record: TrainerRecord, allocation: PresentAllocation, folder: Path
+) -> tuple[str, ...]:
     """The row of a trainer in the table."""
     node_count = len(allocation.nodes.get(record.name, ()))
     left_h = allocation.left_h(record)
@@ -188,11 +229,11 @@ def _row(record: TrainerRecord, allocation: PresentAllocation, folder: Path) -> 
         status_text(record, node_count),
         str(node_count),
         _size_range(record.spec),
-        _progress(record),
+        _progress_text(record),
         "" if left_h is None else length(3600 * left_h),
         hours(record.held_node_s),
         clock_time(record.submitted_s),
-        _remark(record, allocation.pool, folder),
+        _trainer_remark(record, allocation.pool, folder),
     )
 
 
@@ -206,7 +247,7 @@ def _json_row(
 ) -> dict[str, object]:
     """The JSON object of a trainer in the list."""
     row = as_dict(record, allocation.nodes.get(record.name, ()))
-    remark = _remark(record, allocation.pool, folder)
+    remark = _trainer_remark(record, allocation.pool, folder)
     return row | {"left_h": allocation.left_h(record), "remark": remark}
 
 
@@ -266,14 +307,14 @@ def show(trainer: str, state: Path, as_json: bool) -> None:
         record = registry.trainer(trainer)
         notes = registry.notes(10, trainer)
         estimated = estimates(record, last_state(registry.store))
-    facts = _facts(record, state)
+    facts = _trainer_facts(record, state)
     if as_json:
-        shown_notes = [{"time": n.at_s, "kind": n.kind, "text": n.text} for n in notes]
+        shown_notes = [{"time": note.at_s, "kind": note.kind, "text": note.text} for note in notes]
         show_json([facts | estimated | {"notes": shown_notes}])
         return
-    rows = [(key, _cell(key, value)) for key, value in facts.items()]
+    rows = [(key, _cell_text(key, value)) for key, value in facts.items()]
     rows += estimate_rows(estimated)
-    rows += [(f"note {clock_time(n.at_s)}", f"{n.kind}: {n.text}") for n in notes]
+    rows += [(f"note {clock_time(note.at_s)}", f"{note.kind}: {note.text}") for note in notes]
     show_facts(rows, trainer)
 
 
@@ -281,11 +322,11 @@ def facts_of(state: Path, trainer: str) -> dict[str, str]:
     """What ``bftrainer show`` prints of a trainer, but for estimates and notes."""
     with opened_registry(state) as registry:
         record = registry.trainer(trainer)
-    facts = _facts(record, state)
-    return {key: _cell(key, value) for key, value in facts.items()}
+    facts = _trainer_facts(record, state)
+    return {key: _cell_text(key, value) for key, value in facts.items()}
 
 
-def _facts(record: TrainerRecord, state: Path) -> dict[str, object]:
+def _trainer_facts(record: TrainerRecord, state: Path) -> dict[str, object]:
     """Collect the facts about one trainer: its record, its nodes, its reports and its files."""
     from bftrainer.pilot.persistence.spool import open_state_dir
     from bftrainer.wires.paths import TrainerDirectory
@@ -469,7 +510,7 @@ def status_text(record: TrainerRecord, node_count: int) -> str:
     return record.status.value
 
 
-def _remark(record: TrainerRecord, pool: int | None, folder: Path) -> str:
+def _trainer_remark(record: TrainerRecord, pool: int | None, folder: Path) -> str:
     """Return the remark on a trainer for the list; empty if there is none.
 
     The remark on a trainer that has never reported includes its last output. A waiting trainer
@@ -509,20 +550,20 @@ def _last_output(folder: Path, trainer: str) -> str:
     return f"; its last output: {words[:_OUTPUT_SHOWN]}" if words else "; it has written no output"
 
 
-def _progress(record: TrainerRecord) -> str:
+def _progress_text(record: TrainerRecord) -> str:
     """The samples that are done, and the total if it is known."""
-    done = _amount(record.samples_done)
+    done = _samples_text(record.samples_done)
     if record.samples_total is None:
         return done
-    return f"{done} of {_amount(record.samples_total)}"
+    return f"{done} of {_samples_text(record.samples_total)}"
 
 
-def _amount(samples: float) -> str:
+def _samples_text(samples: float) -> str:
     """A count that is exact as long as it is short: 9,876,543, then 9.88G."""
     return f"{samples:,.0f}" if samples < _EXACT_BELOW else number(samples)
 
 
-def _cell(key: str, value: object) -> str:
+def _cell_text(key: str, value: object) -> str:
     """Return a value as text for the table of one trainer; "-" if there is none.
 
     A value whose ``key`` ends in ``_s``, but not in ``per_s``, is a time.
@@ -535,12 +576,12 @@ def _cell(key: str, value: object) -> str:
     if isinstance(value, list):
         return " ".join(map(str, value)) or "-"
     if isinstance(value, dict):
-        return " ".join(f"{name}={_short(item)}" for name, item in value.items()) or "-"
+        return " ".join(f"{name}={_short_text(item)}" for name, item in value.items()) or "-"
     if isinstance(value, float):
         return f"{value:,.3f}"
     return str(value)
 
 
-def _short(value: object) -> str:
+def _short_text(value: object) -> str:
     """A number without trailing digits, or any other value as text."""
     return f"{value:g}" if isinstance(value, float) else str(value)

@@ -72,7 +72,7 @@ def users(state: Path, as_json: bool) -> None:
         show_json([{**asdict(share), "lacks": share.lacks} for share in shares])
         return
     heads = ["pilots", "wants", "holds", "part", "lacks"]
-    rows = [_row(share) for share in shares]
+    rows = [_user_row(share) for share in shares]
     if _has_weights(shares):
         heads.append("weight")
         rows = [(*row, str(share.weight)) for row, share in zip(rows, shares, strict=True)]
@@ -83,7 +83,7 @@ def users(state: Path, as_json: bool) -> None:
     say(f"{counted(shares[0].nodes, 'node')}, {shares[0].idle} idle")
 
 
-def _row(share: UserShare) -> tuple[str, ...]:
+def _user_row(share: UserShare) -> tuple[str, ...]:
     """The row of a user, without the weight."""
     wants = "-" if share.wants is None else str(share.wants)
     return (
@@ -131,10 +131,10 @@ def shares_now(state: Path) -> list[UserShare]:
         for node in observation.nodes
     )
     claims = rivals(pilots, sorted(usable_names))
-    return _shares(claims, idle_count)
+    return _user_shares(claims, idle_count)
 
 
-def _shares(claims: Sequence[Sharer], idle_count: int) -> list[UserShare]:
+def _user_shares(claims: Sequence[Sharer], idle_count: int) -> list[UserShare]:
     """Divide the nodes that pilots hold and the idle ones among users, sorted by name."""
     from bftrainer.sharing.fair_share import parts_of
 

@@ -27,8 +27,8 @@ def verify_decisions(state: Path, may_import: tuple[str, ...] = (), *, as_json: 
     with opened_registry(state) as registry:
         verdicts = list(decide_again(registry.store, may_import))
         audit = read_totals(registry.store.path.parent)
-    by_solver = dict(Counter(v.solver for v in verdicts))
-    differing = [v for v in verdicts if v.differs]
+    by_solver = dict(Counter(verdict.solver for verdict in verdicts))
+    differing = [verdict for verdict in verdicts if verdict.differs]
     if as_json:
         report: dict[str, object] = {
             "decisions": len(verdicts),

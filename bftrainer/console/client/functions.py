@@ -95,7 +95,7 @@ def submit(
         print(handle.result().least("loss"))
     """
     trainer_draft = draft(None if file is None else Path(file), keys)
-    folder, submission = submit_one(_state(state), trainer_draft, _note)
+    folder, submission = submit_one(_state_directory(state), trainer_draft, _print_note)
     return TrainerHandle(folder, submission.spec.name, submission.spool_name)
 
 
@@ -133,7 +133,7 @@ def sweep(
         all_trials = text_trials or combinations or ()
     if not all_trials:
         raise InvalidValueError("a sweep without trials: expected a grid with values, or trials")
-    folder, submissions = submit_sweep(_state(state), base, all_trials, _note)
+    folder, submissions = submit_sweep(_state_directory(state), base, all_trials, _print_note)
     return tuple(TrainerHandle(folder, trial.spec.name, trial.spool_name) for trial in submissions)
 
 
@@ -142,7 +142,7 @@ def trainer(name: str, *, state: str | Path | None = None) -> TrainerHandle:
 
     Raises :class:`~bftrainer.errors.UserError` for an unknown name.
     """
-    folder = open_state_dir(_state(state))
+    folder = open_state_dir(_state_directory(state))
     if name not in known_trainers(folder):
         raise UserError(f"no trainer named {name!r} in {folder}; see `bftrainer list --all`")
     return TrainerHandle(folder, name)
@@ -154,7 +154,7 @@ def trainers(
     """Return the handles of all trainers whose name matches a pattern, those that have ended
     included.
     """
-    folder = open_state_dir(_state(state))
+    folder = open_state_dir(_state_directory(state))
     return tuple(
         TrainerHandle(folder, name)
         for name, trainer in known_trainers(folder).items()
@@ -174,7 +174,7 @@ def results(
 
     With a metric to minimize or maximize, the best trainer is first.
     """
-    rows = result_rows(_state(state), group)
+    rows = result_rows(_state_directory(state), group)
     if minimize is not None and maximize is not None:
         raise InvalidValueError("expected minimize or maximize, got both")
     metric = minimize or maximize
@@ -236,9 +236,9 @@ def _check_time(
         )
 
 
-def _state(state: str | Path | None) -> Path:
+def _state_directory(state: str | Path | None) -> Path:
     return default_state() if state is None else Path(state).expanduser()
 
 
-def _note(text: str) -> None:
+def _print_note(text: str) -> None:
     print(f"bftrainer: note: {text}", file=sys.stderr)

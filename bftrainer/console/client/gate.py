@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from bftrainer.config.pilot import PilotConfig
-from bftrainer.config.script import clue, doubt, saves, script_of, text_of
+from bftrainer.config.script import launcher_clue, launcher_doubt, saves, script_of, text_of
 from bftrainer.config.trainer_file import (
     MOST_NAME,
     TrainerSpec,
@@ -57,7 +57,7 @@ class Draft:
         return str(self.table.get("name", ""))
 
     def renamed(self, name: str) -> Draft:
-        """The same submission under another name."""
+        """Return a copy of the draft with another trainer name."""
         return replace(self, table={**self.table, "name": name})
 
 
@@ -77,7 +77,7 @@ def draft(file: Path | None, keys: Mapping[str, Any], assignments: Iterable[str]
     return Draft({**table, **overrides}, str(file), home)
 
 
-def _python() -> str:
+def _active_python() -> str:
     """The interpreter of an active environment; Debian has no ``python`` outside of one."""
     return next(filter(shutil.which, ("python", "python3")), this_interpreter())
 
@@ -97,9 +97,9 @@ def script_draft(
             f"{script} does not exist, or cannot be read; expected a Python script or a "
             "trainer file"
         )
-    script_clue = clue(text)
+    script_clue = launcher_clue(text)
     launcher = default_launcher() if script_clue is None else script_clue.launcher
-    command = [_python(), str(script), *arguments]
+    command = [_active_python(), str(script), *arguments]
     result = draft(None, {"launcher": launcher, **keys, "command": command}, assignments)
     if not result.name:
         result = replace(result.renamed(_default_name(script)), has_default_name=True)
@@ -170,9 +170,9 @@ class Gate:
         """Validate drafts and return their trainers. Raises :class:`~bftrainer.errors.UserError`
         for the first that cannot be submitted.
         """
-        return tuple(map(self._passed, drafts))
+        return tuple(map(self._validated_trainer, drafts))
 
-    def _passed(self, trainer_draft: Draft) -> TrainerSpec:
+    def _validated_trainer(self, trainer_draft: Draft) -> TrainerSpec:
         """Validate one draft, make all checks and notes, and return its trainer."""
         where = trainer_draft.where
         spec = checked(trainer_draft, os.environ)
@@ -186,7 +186,7 @@ class Gate:
         self._note_unknown_class(spec, self._config.classes, where)
         return spec
 
-    def _note(self, text: str) -> None:
+    def _write_note_once(self, text: str) -> None:
         """Write a note, unless it was written before: the trials of a sweep have the same ones."""
         if text not in self._note_texts:
             self._note_texts.add(text)
@@ -206,7 +206,7 @@ class Gate:
                 'one worker, such as ["python", "train.py"]',
             )
         if group_program and spec.max_nodes > 1:
-            self._note(
+            self._write_note_once(
                 f"{where}: command: {group_program} starts a group of its own on each node: "
                 "expected --launcher and a worker's command, or max_nodes = 1"
             )
@@ -229,7 +229,7 @@ class Gate:
         )
         if self._is_configured:
             raise InputFileError(f"{where}: launcher", problem)
-        self._note(f"{where}: launcher: {problem}")
+        self._write_note_once(f"{where}: launcher: {problem}")
 
     def _check_image(self, spec: TrainerSpec, where: str) -> None:
         """Reject an image that the pilot's site cannot run."""
@@ -267,18 +267,18 @@ class Gate:
         text = text_of(spec.cwd / script)
         if text is None:
             if not (spec.cwd / script).exists():
-                self._note(f"{where}: command: {script} does not exist in {spec.cwd}")
+                self._write_note_once(f"{where}: command: {script} does not exist in {spec.cwd}")
             return
         if re.search(r"^\s*(from|import) bftrainer\b", text, re.MULTILINE):
             self._note_interpreter(spec, script, where)
         if spec.started_per is not StartedPer.WORKER:
             return
         worker_count = spec.max_nodes * (spec.slots or 1)
-        problem = doubt(clue(text), spec.launcher, worker_count)
+        problem = launcher_doubt(launcher_clue(text), spec.launcher, worker_count)
         if problem:
-            self._note(f"{where}: launcher: {script} {problem}")
+            self._write_note_once(f"{where}: launcher: {script} {problem}")
         elif not saves(text):
-            self._note(
+            self._write_note_once(
                 f"{where}: {script} names no checkpoint, so that all of its work is repeated when "
                 f"its nodes leave; `bftrainer adapt {script}` prints what it needs"
             )
@@ -293,7 +293,7 @@ class Gate:
         if program is None or spec.setup or spec.image:
             return
         if not self._can_import(program, "bftrainer", spec.env):
-            self._note(
+            self._write_note_once(
                 f"{where}: command: {program} cannot import bftrainer, as {script} does; activate "
                 f"its environment, or give `-- {this_interpreter()} {script}`"
             )
@@ -310,7 +310,7 @@ class Gate:
             return
         for tracker in spec.trackers:
             if not self._can_import(program, tracker, spec.env):
-                self._note(
+                self._write_note_once(
                     f"{where}: trackers: {program} cannot import {tracker}, so nothing would be "
                     f"mirrored to it; install {tracker} there"
                 )
@@ -326,13 +326,13 @@ class Gate:
         """Note values in shell lines and in the command that look like secrets in plain text."""
         for key, lines in (("setup", spec.setup), ("stage_in", spec.stage_in)):
             for name in secrets_in_lines(lines):
-                self._note(
+                self._write_note_once(
                     f"{where}: {key}: {name} looks like a secret, and the state directory "
                     "keeps the line; "
                     f'better from a file of mode 0600: export {name}="$(cat FILE)"'
                 )
         for option in secrets_in_command(spec.command):
-            self._note(
+            self._write_note_once(
                 f"{where}: command: {option} looks like a secret, and all users of a host see "
                 "its command lines (ps); "
                 "pass the path of a file of mode 0600"
@@ -345,7 +345,7 @@ class Gate:
         """
         if classes and spec.node_class not in (None, *classes):
             names = ", ".join(sorted(classes))
-            self._note(
+            self._write_note_once(
                 f"{where}: node_class: {spec.node_class!r} is not a class of the pilot's "
                 f"configuration ({names}); "
                 "the trainer waits for a node with that hardware"

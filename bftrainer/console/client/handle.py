@@ -25,7 +25,7 @@ from bftrainer.pilot.persistence.spool import RequestKind
 from bftrainer.system.regular import read_end
 from bftrainer.wires.metrics import Metric
 from bftrainer.wires.paths import TrainerDirectory
-from bftrainer.wires.typed_json import typed
+from bftrainer.wires.typed_json import parameter_value
 
 POLL_S = 0.5
 """Seconds between two looks at the state directory."""
@@ -82,6 +82,7 @@ class TrainerResult:
         return self._metric(metric).most
 
     def _metric(self, name: str) -> Metric:
+        """Return a metric by its name. Raises ``UserError`` if it was not reported."""
         if name not in self.metrics:
             reported = ", ".join(self.metrics) or "none"
             raise UserError(
@@ -223,7 +224,7 @@ class TrainerHandle:
             status=view.status,
             reason=view.reason,
             exit_status=status,
-            parameters={key: typed(text) for key, text in record.spec.parameters.items()},
+            parameters={key: parameter_value(text) for key, text in record.spec.parameters.items()},
             samples=record.samples_done,
             step=None if progress is None else progress.step,
             metrics={metric.name: metric for metric in metrics},

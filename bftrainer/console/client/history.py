@@ -106,7 +106,7 @@ def latest_progress(directory: TrainerDirectory) -> Progress | None:
         samples=_last_value(lines, "samples"),
         loss=_last_value(lines, "loss"),
         world_size=_last_value(lines, "world_size"),
-        samples_per_s=_speed(lines),
+        samples_per_s=_recent_samples_per_s(lines),
         metrics=metrics,
         checkpoint=_last_value(lines, "checkpoint"),
     )
@@ -154,7 +154,7 @@ def _report_points(directory: TrainerDirectory) -> tuple[list[HistoryPoint], flo
             points.append(HistoryPoint(line.at_s, line.samples, line.step, line.loss, metrics))
             metrics = {}
             if len(points) >= 2 * MOST_POINTS:
-                points = _thinned(points)
+                points = _every_second_point(points)
                 lines_per_point *= 2
     return points, last_s
 
@@ -179,7 +179,7 @@ def _node_points(directory: TrainerDirectory) -> tuple[list[NodesPoint], float]:
     return points, last_s
 
 
-def _thinned(points: list[HistoryPoint]) -> list[HistoryPoint]:
+def _every_second_point(points: list[HistoryPoint]) -> list[HistoryPoint]:
     """Keep every second point, with the metrics of the dropped point before it."""
     pairs = zip(points[::2], points[1::2], strict=False)
     return [
@@ -193,7 +193,7 @@ def _last_value(lines: list[ProgressLine], key: str) -> Any:
     return next((value for value in values if value is not None), None)
 
 
-def _speed(lines: list[ProgressLine]) -> float | None:
+def _recent_samples_per_s(lines: list[ProgressLine]) -> float | None:
     """Return the samples per second over the last minute of reports; None if there are fewer than
     two.
 
@@ -214,18 +214,18 @@ def _speed(lines: list[ProgressLine]) -> float | None:
 
 
 def _progress_lines(path: Path, max_bytes: int) -> Iterator[ProgressLine]:
-    return (parse_progress(row) for row in _objects(path, max_bytes))
+    return (parse_progress(row) for row in _tail_objects(path, max_bytes))
 
 
 def _event_lines(path: Path, max_bytes: int) -> Iterator[EventLine]:
     """Yield the events in the last ``max_bytes`` of a file, but for those that cannot be read."""
-    for row in _objects(path, max_bytes):
+    for row in _tail_objects(path, max_bytes):
         line = read_event(row)
         if isinstance(line, EventLine):
             yield line
 
 
-def _objects(path: Path, max_bytes: int) -> Iterator[dict[str, Any]]:
+def _tail_objects(path: Path, max_bytes: int) -> Iterator[dict[str, Any]]:
     """Yield the JSON objects in the last ``max_bytes`` of a file, but for lines that are none;
     nothing if the file is missing.
     """

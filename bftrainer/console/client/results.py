@@ -15,7 +15,7 @@ from bftrainer.console.client.statuses import SubmissionStatus
 from bftrainer.errors import UnknownNameError
 from bftrainer.pilot.persistence.spool import open_state_dir
 from bftrainer.wires.metrics import Metric
-from bftrainer.wires.typed_json import typed
+from bftrainer.wires.typed_json import parameter_value
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class ResultRow:
     @property
     def parameters(self) -> dict[str, str | int | float | bool]:
         """Its parameters: numbers and truth values where they are some."""
-        return {key: typed(text) for key, text in self.texts.items()}
+        return {key: parameter_value(text) for key, text in self.texts.items()}
 
     def metric(self, name: str) -> Metric | None:
         """A metric, if the trainer has reported it."""
@@ -57,14 +57,14 @@ class ResultRow:
             "node_h": self.node_hours,
             "remark": self.remark,
             "metrics": {
-                m.name: {
-                    "last": m.last,
-                    "min": m.least,
-                    "min_samples": m.least_samples,
-                    "max": m.most,
-                    "max_samples": m.most_samples,
+                metric.name: {
+                    "last": metric.last,
+                    "min": metric.least,
+                    "min_samples": metric.least_samples,
+                    "max": metric.most,
+                    "max_samples": metric.most_samples,
                 }
-                for m in self.metrics
+                for metric in self.metrics
             },
         }
 
@@ -175,7 +175,7 @@ def table(
     )
     cells: list[tuple[object, ...]] = []
     for row in rows:
-        values = [_value(row.metric(name), kind) for name, kind in columns]
+        values = [_metric_value(row.metric(name), kind) for name, kind in columns]
         texts = [row.texts.get(key) for key in parameters]
         cells.append(
             (row.name, row.status.value, *texts, row.samples, row.node_hours, *values, row.remark)
@@ -204,7 +204,7 @@ def _csv_cell(value: object) -> object:
     return f"{value:.10g}" if isinstance(value, float) else value
 
 
-def _value(metric: Metric | None, kind: str) -> float | None:
+def _metric_value(metric: Metric | None, kind: str) -> float | None:
     """Return the last (``kind`` is empty), smallest (" min") or largest (" max") value of a metric;
     None if the trainer has not reported it.
     """

@@ -25,7 +25,7 @@ def secrets_in_lines(lines: Iterable[str]) -> tuple[str, ...]:
     itself.
     """
     matches = (match for line in lines for match in _ASSIGNMENT.finditer(line))
-    return _once(match["name"] for match in matches if _is_literal(match["value"]))
+    return _unique_names(match["name"] for match in matches if _is_literal(match["value"]))
 
 
 def secrets_in_command(command: Sequence[str]) -> tuple[str, ...]:
@@ -41,7 +41,7 @@ def secrets_in_command(command: Sequence[str]) -> tuple[str, ...]:
         value = next_word if match["value"] is None else match["value"]
         if _is_literal(value):
             names.append(f"--{match['name']}")
-    return _once(names)
+    return _unique_names(names)
 
 
 def _is_literal(value: str) -> bool:
@@ -57,5 +57,5 @@ def _is_literal(value: str) -> bool:
     )
 
 
-def _once(names: Iterable[str]) -> tuple[str, ...]:
+def _unique_names(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))

@@ -57,7 +57,7 @@ def submit_one(state: Path, draft: Draft, note: Callable[[str], None]) -> tuple[
             trainers = known_trainers(folder)
             if spec.name not in trainers:
                 _note_shared_checkpoint((spec,), trainers, note)
-                spool_name = Spool(folder).put(_request(spec))
+                spool_name = Spool(folder).put(_submission_request(spec))
                 return folder, Submitted(spec, spool_name, taken_name)
         new_name = free_name(original_name, trainers)
         if not draft.has_default_name:
@@ -91,11 +91,11 @@ def submit_sweep(
         specs = gate.passed(drafts_of(base, trials))
         with _exclusive_submission(folder):
             trainers = known_trainers(folder)
-            problem = _conflict(specs, trainers)
+            problem = _conflict_text(specs, trainers)
             if not problem:
                 new_specs = [spec for spec in specs if spec.name not in trainers]
                 _note_shared_checkpoint(new_specs, trainers, note)
-                files = Spool(folder).put_all([_request(spec) for spec in new_specs])
+                files = Spool(folder).put_all([_submission_request(spec) for spec in new_specs])
                 spool_names = dict(zip((spec.name for spec in new_specs), files, strict=True))
                 return folder, tuple(
                     Submitted(spec, spool_names.get(spec.name, ""), taken_name) for spec in specs
@@ -123,7 +123,7 @@ def free_name(name: str, names: Container[str]) -> str:
     return next(candidate for candidate in candidates if candidate not in names)
 
 
-def _conflict(specs: Sequence[TrainerSpec], trainers: Mapping[str, KnownTrainer]) -> str:
+def _conflict_text(specs: Sequence[TrainerSpec], trainers: Mapping[str, KnownTrainer]) -> str:
     """Say how the first trial that cannot be submitted differs from the trainer of its name.
 
     The text is empty if all can be submitted: their names are free, or belong to equal trainers.
@@ -132,7 +132,7 @@ def _conflict(specs: Sequence[TrainerSpec], trainers: Mapping[str, KnownTrainer]
         other = trainers.get(spec.name)
         if other is None:
             continue
-        key = _difference(spec, other.spec)
+        key = _differing_key(spec, other.spec)
         if key:
             return f"{spec.name!r} is taken by a trainer with another {key}"
     return ""
@@ -167,15 +167,15 @@ def _exclusive_submission(folder: Path) -> Iterator[None]:
         os.close(handle)
 
 
-def _request(spec: TrainerSpec) -> Request:
+def _submission_request(spec: TrainerSpec) -> Request:
     return Request(kind=RequestKind.SUBMIT, trainer=spec.name, spec=spec)
 
 
 def _note_shared_checkpoint(
     specs: Sequence[TrainerSpec], trainers: Mapping[str, KnownTrainer], note: Callable[[str], None]
 ) -> None:
-    """Note the first new trainer (of ``specs``) that would load another one's work, since both save
-    to the same file.
+    """Record the first new trainer (of ``specs``) that would load another one's work, since both
+    save to the same file.
     """
     # The trainers of a sweep have one script, which is read once.
     checkpoint_in_script = cache(lambda script: fixed_checkpoint(text_of(script) or ""))
@@ -212,7 +212,7 @@ def _note_shared_checkpoint(
         return
 
 
-def _difference(spec: TrainerSpec, other: TrainerSpec) -> str:
+def _differing_key(spec: TrainerSpec, other: TrainerSpec) -> str:
     """Return the first key in which two submissions differ; empty if they are the same one."""
     values = spec.model_dump(exclude=_ENVIRONMENT)
     other_values = other.model_dump(exclude=_ENVIRONMENT)

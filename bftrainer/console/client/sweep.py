@@ -43,11 +43,13 @@ def parse_grid(texts: Iterable[str]) -> dict[str, tuple[str, ...]]:
             raise InputFileError(
                 where, f"{key!r} has been given before; expected one --grid per parameter"
             )
-        grid[key] = tuple(value for part in values.split(",") for value in _values(part, where))
+        grid[key] = tuple(
+            value for part in values.split(",") for value in _grid_values(part, where)
+        )
     return grid
 
 
-def _values(part: str, where: str) -> Iterator[str]:
+def _grid_values(part: str, where: str) -> Iterator[str]:
     """Yield the values of one part of a grid: "0..9" gives 0 to 9, another text itself.
 
     ``where`` names the option in errors. Raises ``InputFileError``.
@@ -83,7 +85,7 @@ def grid_trials(
         )
     texts: dict[str, list[str]] = {}
     for key, values in grid.items():
-        texts[key] = [_text(value, key) for value in values]
+        texts[key] = [_parameter_text(value, key) for value in values]
     return tuple(dict(zip(texts, values, strict=True)) for values in product(*texts.values()))
 
 
@@ -93,10 +95,10 @@ def trials_as_text(trials: Iterable[Mapping[str, object]]) -> tuple[TrialParamet
 
 
 def _trial_as_text(trial: Mapping[str, object]) -> TrialParameters:
-    return {key: _text(value, key) for key, value in trial.items()}
+    return {key: _parameter_text(value, key) for key, value in trial.items()}
 
 
-def _text(value: object, key: str) -> str:
+def _parameter_text(value: object, key: str) -> str:
     """Return the value of a parameter as text. Raises ``InvalidValueError`` if it has none."""
     text = as_text(value)
     if not isinstance(text, str):
@@ -180,7 +182,7 @@ def drafts_of(base: Draft, trials: Sequence[TrialParameters]) -> tuple[Draft, ..
         parameters = {**base_parameters, **trial_parameters}
         name = trial.get(NAME_COLUMN, template)
         if isinstance(name, str) and NAME_COLUMN not in trial:
-            name = _name(name, trial_parameters, parameters, base.where)
+            name = _trial_name(name, trial_parameters, parameters, base.where)
         if isinstance(name, str) and numbers_by_name.setdefault(name, number) != number:
             raise InputFileError(
                 f"{base.where}: name",
@@ -200,7 +202,7 @@ def group_of(template: str) -> str:
     return _ODD.sub("", re.sub(r"\{[^{}]*\}", "", template)).strip("-._")[:64] or "sweep"
 
 
-def _name(
+def _trial_name(
     template: str, trial_parameters: TrialParameters, parameters: Mapping[str, Any], where: str
 ) -> str:
     """Return the name of a trial: a template with placeholders filled with all ``parameters``, or

@@ -24,7 +24,7 @@ def copy_folder(source: Path, target: Path, limit_bytes: int, where: str) -> Non
 
     Raises ``InputFileError`` for more than ``limit_bytes``.
     """
-    size = sum(path.stat().st_size for path in _files(source))
+    size = sum(path.stat().st_size for path in _files_to_copy(source))
     if size > limit_bytes:
         raise InputFileError(
             where,
@@ -41,7 +41,7 @@ def copy_whole(source: Path, target: Path) -> None:
 
     The target may exist, if it is empty.
     """
-    _copy(source.resolve(), target, source.resolve(), target)
+    _copy_folder(source.resolve(), target, source.resolve(), target)
 
 
 def moved(spec: TrainerSpec, source: Path, target: Path) -> TrainerSpec:
@@ -86,7 +86,7 @@ def outside(spec: TrainerSpec) -> list[Path]:
     outside_paths = [
         path for path in paths if path.exists() and not _is_below(str(path.resolve()), spec.cwd)
     ]
-    link_targets = [path.resolve() for path in _links(spec.cwd) if path.exists()]
+    link_targets = [path.resolve() for path in _links_to_copy(spec.cwd) if path.exists()]
     root = spec.cwd.resolve()
     outside_paths += [path for path in link_targets if not _is_below(str(path), root)]
     return list(dict.fromkeys(outside_paths))
@@ -137,27 +137,27 @@ def _is_left_out(path: Path) -> bool:
     return path.name == "__pycache__" or path.name.startswith(SCRATCH)
 
 
-def _files(folder: Path) -> Iterator[Path]:
+def _files_to_copy(folder: Path) -> Iterator[Path]:
     """Yield the files that are copied: not links, not those of environments and repositories."""
     for path in folder.iterdir():
         if path.is_symlink() or _is_left_out(path):
             continue
         if path.is_dir():
             if not is_linked(path):
-                yield from _files(path)
+                yield from _files_to_copy(path)
         elif path.is_file():
             yield path
 
 
-def _links(folder: Path) -> Iterator[Path]:
+def _links_to_copy(folder: Path) -> Iterator[Path]:
     for path in folder.iterdir():
         if path.is_symlink():
             yield path
         elif path.is_dir() and not is_linked(path) and not _is_left_out(path):
-            yield from _links(path)
+            yield from _links_to_copy(path)
 
 
-def _copy(source: Path, target: Path, root: Path, copy: Path) -> None:
+def _copy_folder(source: Path, target: Path, root: Path, copy: Path) -> None:
     """Copy a folder below ``root`` to the new folder ``target`` below ``copy``. Links into ``root``
     lead into the copy.
     """
@@ -174,6 +174,6 @@ def _copy(source: Path, target: Path, root: Path, copy: Path) -> None:
             if is_linked(path):
                 new_path.symlink_to(path)
             elif not _is_left_out(path):
-                _copy(path, new_path, root, copy)
+                _copy_folder(path, new_path, root, copy)
         elif path.is_file():
             shutil.copy2(path, new_path)

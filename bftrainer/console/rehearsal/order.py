@@ -58,9 +58,9 @@ def judge(record: Record) -> RehearsalFinding:
         return _CHECK.failed(problem, _SEED_SPLIT)
     users: dict[Sample, _StepSamples] = {}  # the first step that used each sample
     steps: list[_StepSamples] = []  # those that count
-    for step in _steps(record.ranks):
+    for step in _steps_with_samples(record.ranks):
         while step.is_first and steps and steps[-1].line.step >= step.line.step:
-            _undo(steps.pop(), users)
+            _remove_step(steps.pop(), users)
         repeated = []
         for sample in step.samples:
             if sample in users:
@@ -77,7 +77,7 @@ def judge(record: Record) -> RehearsalFinding:
     )
 
 
-def _undo(step: _StepSamples, users: dict[Sample, _StepSamples]) -> None:
+def _remove_step(step: _StepSamples, users: dict[Sample, _StepSamples]) -> None:
     """Remove a step from the first users of samples, since it is repeated."""
     for sample in step.samples:
         if users.get(sample) is step:
@@ -113,7 +113,7 @@ def _are_complete(steps: list[_StepSamples]) -> bool:
     return span < len(numbers) and len(numbers) == len(steps)
 
 
-def _steps(lines: tuple[RankLine, ...]) -> Iterator[_StepSamples]:
+def _steps_with_samples(lines: tuple[RankLine, ...]) -> Iterator[_StepSamples]:
     """Yield all steps with samples, in order of groups and steps."""
     # The lines by group, step and rank; of each rank, the last line counts.
     groups: dict[tuple[int, int, int], dict[int, dict[int, RankLine]]] = {}

@@ -15,7 +15,7 @@ from pathlib import Path
 from bftrainer.config.pilot import WorkersConfig
 from bftrainer.config.trainer_file import TrainerSpec
 from bftrainer.console.rehearsal.record import Line, Played, TrialOutcome, is_whole
-from bftrainer.console.rehearsal.scenario import LEAVES, Act, ActKind
+from bftrainer.console.rehearsal.scenario import ENDING_ACTS, Act, ActKind
 from bftrainer.decide.domain.events import RateSeen, StallSeen
 from bftrainer.pilot.trainers.launcher import DirectoryLauncher
 from bftrainer.pilot.trainers.meter import TrainerMeter
@@ -32,7 +32,7 @@ from bftrainer.wires.reports import DriverView, Ending
 from bftrainer.wires.stacks import hung_at, output_before_stack, request_stacks
 
 POLL_S, DRIVER_POLL_S = 0.02, 0.05
-LEAVES_WITHIN_S = 15.0
+END_GRACE_S = 15.0
 """Within this time after ``stop_s``, a driver kills the remaining workers and ends."""
 LONGEST = 10
 """Limit, in multiples of the patience, for a script that makes steps but never on the right
@@ -117,17 +117,19 @@ class Player:
             self._wait_for_unsaved_work()
         start_s = time.time()
         self._stalls_s, self._has_rate = [], False
-        if act.kind in LEAVES:
+        if act.kind in ENDING_ACTS:
             self._request_end(act)
+            # These acts take effect when the driver ends, which ends the wait; there is nothing
+            # else to wait for.
             outcome = self._wait_until(
-                lambda: False, self.spec.stop_s + LEAVES_WITHIN_S, is_renewed=False
+                lambda: False, self.spec.stop_s + END_GRACE_S, is_renewed=False
             )
             if outcome is TrialOutcome.STOPPED:
                 outcome = TrialOutcome.OK
         else:
-            self._change(act)
-            outcome = self._settle(start_s)
-        return self._played(act, start_s, outcome)
+            self._request_change(act)
+            outcome = self._wait_for_steps(start_s)
+        return self._act_record(act, start_s, outcome)
 
     def run_to(self, step: int) -> None:
         """Let the trainer run to this step, or to its end."""
@@ -138,9 +140,11 @@ class Player:
         ending.
         """
         deadline_s = time.monotonic() + 2.0
-        while time.monotonic() < deadline_s and any(map(is_alive, self._processes())):
+        while time.monotonic() < deadline_s and any(map(is_alive, self._worker_processes())):
             time.sleep(POLL_S)
-        return tuple(sorted(process.pid for process in self._processes() if is_alive(process)))
+        return tuple(
+            sorted(process.pid for process in self._worker_processes() if is_alive(process))
+        )
 
     def end(self) -> None:
         """End all processes of the trainer; wait up to 10 s for those of its workers."""
@@ -152,7 +156,7 @@ class Player:
         self._launcher.look(self.spec.name)  # reaps a driver that has just ended
         deadline_s = time.monotonic() + 10.0
         while time.monotonic() < deadline_s:
-            remaining = [process for process in self._processes() if is_alive(process)]
+            remaining = [process for process in self._worker_processes() if is_alive(process)]
             if not remaining:
                 return
             for process in remaining:
@@ -169,7 +173,7 @@ class Player:
             if isinstance(measurement, StallSeen):
                 self._stalls_s.append(measurement.seconds)
             elif isinstance(measurement, RateSeen):
-                self._has_rate |= view.on == self._fragments()
+                self._has_rate |= view.on == self._act_fragments()
         self.events += self._event_tail.read()
         self.lines += self._line_tail.read()
         for path in self._ranks_folder.glob("*.jsonl"):
@@ -178,11 +182,11 @@ class Player:
             self.ranks += [line for line in map(parse_rank, tail.read()) if line is not None]
         return view
 
-    def _fragments(self) -> frozenset[str]:
+    def _act_fragments(self) -> frozenset[str]:
         """Return the fragments that the trainer shall be on."""
         return frozenset(host.fragment for host in self._hosts)
 
-    def _change(self, act: Act) -> None:
+    def _request_change(self, act: Act) -> None:
         """Request the change of an act from the driver, or kill workers, and note the resulting
         hosts. Call it for acts after which the trainer runs.
         """
@@ -227,8 +231,8 @@ class Player:
     def _kill_workers(self, host: HostSlots) -> None:
         """Kill the worker processes of one host with their children, as when its node is lost."""
         events = [event for event in self.events if event.get("fragment") == host.fragment]
-        started = {e["pid"] for e in events if e["event"] == DriverEvent.WORKER_STARTED}
-        exited = {e["pid"] for e in events if e["event"] == DriverEvent.WORKER_EXITED}
+        started = {event["pid"] for event in events if event["event"] == DriverEvent.WORKER_STARTED}
+        exited = {event["pid"] for event in events if event["event"] == DriverEvent.WORKER_EXITED}
         for pid in started - exited:
             with suppress(ProcessLookupError):
                 if os.getpgid(pid) == pid:
@@ -244,7 +248,7 @@ class Player:
             self._launcher.order(self.spec.name, ())
         self._hosts = ()
 
-    def _settle(self, start_s: float) -> TrialOutcome:
+    def _wait_for_steps(self, start_s: float) -> TrialOutcome:
         """Wait until the trainer has made its steps on exactly the hosts of the act, which began at
         ``start_s``, and its stall is measured; return the outcome.
 
@@ -255,8 +259,8 @@ class Player:
             view = self.read_view()
             # The last "running" line may belong to the previous change: count lines from the later
             # of the two times.
-            is_on_hosts = view.on == self._fragments()
-            has_steps = is_on_hosts and self._has_enough_steps(max(view.said_s, start_s))
+            is_on_hosts = view.on == self._act_fragments()
+            has_steps = is_on_hosts and self._has_enough_steps(max(view.driver_reported_s, start_s))
             # Without samples, no speed is measured.
             return has_steps and (self._has_rate or view.samples is None)
 
@@ -291,7 +295,7 @@ class Player:
             time.sleep(POLL_S)
         return TrialOutcome.TIMEOUT
 
-    def _played(self, act: Act, start_s: float, outcome: TrialOutcome) -> Played:
+    def _act_record(self, act: Act, start_s: float, outcome: TrialOutcome) -> Played:
         """Build the record of an act that was played, with the reason if it did not end as
         expected.
         """
@@ -304,7 +308,7 @@ class Player:
             TrialOutcome.STOPPED: f"all its workers ended, {STARTS} times",
         }
         tail, hang_place = view.tail, ""
-        if outcome is TrialOutcome.TIMEOUT and act.kind not in LEAVES:
+        if outcome is TrialOutcome.TIMEOUT and act.kind not in ENDING_ACTS:
             tail, hang_place = self._end_hung_workers()
         stalls_s = tuple(self._stalls_s)
         # A stall within the noise of the speed is not reported, and counts as 0.
@@ -324,7 +328,7 @@ class Player:
     def _end_hung_workers(self) -> tuple[tuple[str, ...], str]:
         """End hung workers; return the last output of one of them, and where one of them was."""
         logs = TrainerDirectory(self.folder).latest_logs()
-        request_stacks([process for process in self._processes() if is_alive(process)])
+        request_stacks([process for process in self._worker_processes() if is_alive(process)])
         outputs = filter(None, map(output_before_stack, logs))
         return tuple(next(outputs, [])), hung_at(logs)
 
@@ -363,7 +367,7 @@ class Player:
                 return
             time.sleep(POLL_S / 4)
 
-    def _processes(self) -> set[ProcessId]:
+    def _worker_processes(self) -> set[ProcessId]:
         """Return all processes that this trainer's workers have had, those of earlier calls
         included; some may have ended. They are recognized by their environment.
         """

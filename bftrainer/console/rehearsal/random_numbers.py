@@ -50,11 +50,11 @@ def judge(record: Record) -> RehearsalFinding:
     first: dict[tuple[str, tuple[str, ...]], RankLine] = {}
     steps, generators = set(), set()
     equal_on_ranks: str | None = None
-    for drawn in _drawn(record.ranks):
+    for drawn in _steps_that_draw(record.ranks):
         earlier = first.setdefault((drawn.generator, drawn.states), drawn.line)
-        if (wrong := _repetition(record, drawn, earlier)) is not None:
+        if (wrong := _repeated_numbers_text(record, drawn, earlier)) is not None:
             return _CHECK.failed(wrong, _SEED_STEPS)
-        equal_on_ranks = equal_on_ranks or _equality(record, drawn, earlier)
+        equal_on_ranks = equal_on_ranks or _equal_numbers_text(record, drawn, earlier)
         steps.add((drawn.line.group, drawn.line.step))
         generators.add(drawn.generator)
     if not generators:
@@ -65,7 +65,7 @@ def judge(record: Record) -> RehearsalFinding:
     return _CHECK.passed(f"{names}: none repeated in {counted(len(steps), 'step')}")
 
 
-def _repetition(record: Record, drawn: _Drawn, earlier: RankLine) -> str | None:
+def _repeated_numbers_text(record: Record, drawn: _Drawn, earlier: RankLine) -> str | None:
     """Return what is wrong if a step's random numbers are those of another step; else None.
 
     A step that is made again after a loss may draw the same numbers again.
@@ -73,25 +73,26 @@ def _repetition(record: Record, drawn: _Drawn, earlier: RankLine) -> str | None:
     if earlier.step == drawn.line.step:
         return None
     step = drawn.line.step
-    return f"{_numbers(record, drawn)} at step {step} are those of step {earlier.step} again"
+    return f"{_numbers_text(record, drawn)} at step {step} are those of step {earlier.step} again"
 
 
-def _equality(record: Record, drawn: _Drawn, earlier: RankLine) -> str | None:
+def _equal_numbers_text(record: Record, drawn: _Drawn, earlier: RankLine) -> str | None:
     """Return which ranks of a group draw the same numbers at a step; None if they differ."""
     line = drawn.line
     if earlier.rank == line.rank or earlier.group != line.group:
         return None
     lower, higher = sorted((earlier.rank, line.rank))
-    return f"{_numbers(record, drawn)} at step {line.step} are equal on ranks {lower} and {higher}"
+    numbers = _numbers_text(record, drawn)
+    return f"{numbers} at step {line.step} are equal on ranks {lower} and {higher}"
 
 
-def _numbers(record: Record, drawn: _Drawn) -> str:
+def _numbers_text(record: Record, drawn: _Drawn) -> str:
     """Return whose random numbers are meant, and after which act."""
     act = record.act_at(drawn.line.at_s) or "the start"
     return f"after {act}: {_NAMES[drawn.generator]}'s random numbers"
 
 
-def _drawn(lines: Iterable[RankLine]) -> Iterator[_Drawn]:
+def _steps_that_draw(lines: Iterable[RankLine]) -> Iterator[_Drawn]:
     """Yield the steps that end three steps in a row that drew from a generator, in order."""
     recent: dict[tuple[object, int], list[RankLine]] = {}
     for line in lines:

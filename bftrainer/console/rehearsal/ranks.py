@@ -21,7 +21,7 @@ def judge(record: Record) -> RehearsalFinding:
     """Compare the weights and rates of all ranks of a group, step by step."""
     if not any(line.weights is not None or line.rate is not None for line in record.ranks):
         return _CHECK.undecided("the ranks do not report their weights", WATCH)
-    steps = [lines for lines in _steps(record.ranks) if len(lines) > 1]
+    steps = [lines for lines in _lines_by_step(record.ranks) if len(lines) > 1]
     if not steps:
         return _CHECK.undecided("no two ranks have reported the same step", WATCH)
     for lines in steps:
@@ -48,7 +48,7 @@ def judge(record: Record) -> RehearsalFinding:
     )
 
 
-def _steps(lines: Iterable[RankLine]) -> list[list[RankLine]]:
+def _lines_by_step(lines: Iterable[RankLine]) -> list[list[RankLine]]:
     """Group the lines by group of workers and step, in order of time; of each rank the last line
     counts.
     """

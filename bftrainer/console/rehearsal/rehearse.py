@@ -20,7 +20,7 @@ from bftrainer.console.rehearsal.record import (
     is_whole,
     stretches,
 )
-from bftrainer.console.rehearsal.scenario import LEAVES, Act, ActKind, scenario, sizes_of
+from bftrainer.console.rehearsal.scenario import ENDING_ACTS, Act, ActKind, scenario, sizes_of
 from bftrainer.console.rehearsal.trials import try_halves
 from bftrainer.console.rehearsal.writes import Writes
 from bftrainer.wires.driver_events import DriverEvent
@@ -64,7 +64,7 @@ def rehearse(
     player = Player(scratch / "trainers", played_spec, options)
     with Writes(played_spec.cwd) as writes:
         try:
-            record = _play(player, acts, writes, tell)
+            record = _play_acts(player, acts, writes, tell)
             if _is_whole(record) and not spec.is_pool:
                 trials = try_halves(
                     player,
@@ -124,7 +124,7 @@ def _stalls_s(record: Record, played: Played) -> tuple[float, ...]:
     return (later_steps_s[0] - played.at_s,) if later_steps_s else ()
 
 
-def _play(player: Player, acts: tuple[Act, ...], writes: Writes, tell: Tell) -> Record:
+def _play_acts(player: Player, acts: tuple[Act, ...], writes: Writes, tell: Tell) -> Record:
     """Play the acts until one does not end as expected, and return the record so far.
 
     ``writes`` collects the files that are written; those of the last save stay in it.
@@ -133,11 +133,11 @@ def _play(player: Player, acts: tuple[Act, ...], writes: Writes, tell: Tell) -> 
     remaining_pids: tuple[int, ...] = ()
     for act in acts:
         tell(str(act))
-        if act.kind in LEAVES:
+        if act.kind in ENDING_ACTS:
             writes.forget()
         played = player.play(act)
         played_acts.append(played)
-        if act.kind in LEAVES and played.outcome is TrialOutcome.OK and not remaining_pids:
+        if act.kind in ENDING_ACTS and played.outcome is TrialOutcome.OK and not remaining_pids:
             remaining_pids = player.remaining_pids()
         if played.outcome is not TrialOutcome.OK or _has_killed_workers(player, played):
             break
@@ -158,7 +158,7 @@ def _has_killed_workers(player: Player, played: Played) -> bool:
 
     Every further change would then take ``stop_s``, with the same result.
     """
-    return played.act.kind in LEAVES and any(
+    return played.act.kind in ENDING_ACTS and any(
         event.get("event") == DriverEvent.WORKER_EXITED
         and event.get("status") == -9
         and event.get("planned")

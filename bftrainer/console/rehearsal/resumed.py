@@ -18,7 +18,7 @@ from typing import Any
 from bftrainer.console.rehearsal.finding import RehearsalCheck, RehearsalFinding
 from bftrainer.console.rehearsal.record import Line
 from bftrainer.counted import counted
-from bftrainer.wires.bounds import shown
+from bftrainer.wires.bounds import value_text
 
 CHECK = RehearsalCheck("state", "weights and optimizer are restored")
 
@@ -40,9 +40,9 @@ _STANDARD = frozenset(
 def not_finite(lines: Iterable[Line]) -> str:
     """Name the first loss that is no finite number; empty if there is none."""
     for line in lines:
-        loss = _loss(line)
+        loss = _loss_of_line(line)
         if loss is not None and not math.isfinite(loss):
-            return f"the loss is {shown(line['loss'])} at step {line.get('step')}"
+            return f"the loss is {value_text(line['loss'])} at step {line.get('step')}"
     return ""
 
 
@@ -56,11 +56,11 @@ def compare(
     """
     # Of several lines of one step, the first one counts.
     reference_by_step = {
-        int(line["step"]): line for line in reversed(reference) if _loss(line) is not None
+        int(line["step"]): line for line in reversed(reference) if _loss_of_line(line) is not None
     }
-    pairs_before = _pairs(reference_by_step, before)
-    pairs = _pairs(reference_by_step, after)
-    has_loss = any(_loss(line) is not None for line in (*before, *after))
+    pairs_before = _lines_with_reference(reference_by_step, before)
+    pairs = _lines_with_reference(reference_by_step, after)
+    has_loss = any(_loss_of_line(line) is not None for line in (*before, *after))
     if not reference_by_step or not has_loss:
         return CHECK.undecided(
             "no loss is reported",
@@ -71,9 +71,9 @@ def compare(
             f"only {counted(len(pairs), 'step')} after the stop can be compared",
             "give the rehearsal more steps",
         )
-    noise = max(_difference(*pair) for pair in pairs_before)
-    first_difference = _difference(*pairs[0], ("loss",))
-    largest_difference = max(_difference(*pair) for pair in pairs)
+    noise = max(_relative_difference(*pair) for pair in pairs_before)
+    first_difference = _relative_difference(*pairs[0], ("loss",))
+    largest_difference = max(_relative_difference(*pair) for pair in pairs)
     basis = f"{counted(len(pairs), 'step')} after the stop, compared with a run without one"
     if noise > EXACT:
         return _finding_by_level(
@@ -104,14 +104,16 @@ def compare(
     )
 
 
-def _pairs(reference_by_step: Mapping[int, Line], lines: Sequence[Line]) -> list[tuple[Line, Line]]:
+def _lines_with_reference(
+    reference_by_step: Mapping[int, Line], lines: Sequence[Line]
+) -> list[tuple[Line, Line]]:
     """Return each line that has a loss, with the line of the reference for its step, if any:
     (reference, line).
     """
     return [
         (reference_by_step[line["step"]], line)
         for line in lines
-        if line["step"] in reference_by_step and _loss(line) is not None
+        if line["step"] in reference_by_step and _loss_of_line(line) is not None
     ]
 
 
@@ -123,9 +125,9 @@ def _finding_by_level(
     Only a loss that returns to near its initial value, far beyond its scatter, is a failure.
     ``reason`` says why the steps are no evidence.
     """
-    losses = [_loss(reference_by_step[step]) or 0.0 for step in sorted(reference_by_step)]
-    reference_losses = [_loss(old) or 0.0 for old, _ in pairs]
-    resumed_losses = [_loss(new) or 0.0 for _, new in pairs]
+    losses = [_loss_of_line(reference_by_step[step]) or 0.0 for step in sorted(reference_by_step)]
+    reference_losses = [_loss_of_line(old) or 0.0 for old, _ in pairs]
+    resumed_losses = [_loss_of_line(new) or 0.0 for _, new in pairs]
     initial = statistics.fmean(losses[:ENOUGH])
     scatter = statistics.fmean(abs(b - a) for a, b in itertools.pairwise(losses))
     # How much the loss had fallen: in the reference after the stop, and just after it in both runs.
@@ -145,13 +147,13 @@ def _finding_by_level(
     )
 
 
-def _loss(line: Mapping[str, Any]) -> float | None:
+def _loss_of_line(line: Mapping[str, Any]) -> float | None:
     """Return the loss of a line; None if the line has no number for it."""
     value = line.get("loss")
     return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
 
 
-def _difference(old: Line, new: Line, keys: Sequence[str] | None = None) -> float:
+def _relative_difference(old: Line, new: Line, keys: Sequence[str] | None = None) -> float:
     """Return the largest relative difference of two lines of one step, in the loss and the script's
     other numbers, or only in those of ``keys``.
 

@@ -27,7 +27,7 @@ class ActKind(Enum):
     """The trainer gets no nodes: checkpoint and leave."""
 
 
-LEAVES = frozenset({ActKind.STOP, ActKind.EMPTY})
+ENDING_ACTS = frozenset({ActKind.STOP, ActKind.EMPTY})
 """Acts after which no process of the trainer runs."""
 
 

@@ -51,7 +51,7 @@ def add_curve(path: Path, model: str, node_type: str, rates: Mapping[int, float]
 
     Raises ``InputFileError`` if the file is no curves file.
     """
-    rows = _rows(path)
+    rows = _rows_by_model(path)
     rows[model] = {
         "model": model,
         "node_type": node_type,
@@ -68,7 +68,7 @@ def add_curve(path: Path, model: str, node_type: str, rates: Mapping[int, float]
     write_atomically(path, text.getvalue().encode())
 
 
-def _rows(path: Path) -> dict[str, dict[str, str]]:
+def _rows_by_model(path: Path) -> dict[str, dict[str, str]]:
     """Read the rows of a curves file by model; none if there is no file yet.
 
     Raises ``InputFileError`` if it is no curves file.

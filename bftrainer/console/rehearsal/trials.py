@@ -63,7 +63,7 @@ def try_halves(
     trials = []
     for name in names:
         tell(f"start with half of {name}")
-        _cut(folder, name, record.saved)
+        _truncate_file(folder, name, record.saved)
         lines_before = len(starter.lines)
         try:
             played = starter.play(Act(ActKind.START, record.acts[0].nodes))
@@ -72,8 +72,8 @@ def try_halves(
             if in_place:
                 _copy_files(kept, folder, record.saved.in_place)
             else:
-                _restore(folder, kept)
-        trials.append(_trial(name, played, starter.lines[lines_before:]))
+                _restore_folder(folder, kept)
+        trials.append(_trial_of_file(name, played, starter.lines[lines_before:]))
     return tuple(trials)
 
 
@@ -84,7 +84,7 @@ def chosen(saved: Saved, folder: Path) -> tuple[str, ...]:
     return (*latest, *by_size)[:MAX_TRIALS]
 
 
-def _cut(folder: Path, name: str, saved: Saved) -> None:
+def _truncate_file(folder: Path, name: str, saved: Saved) -> None:
     """Leave the folder as a kill within the writing of a file would."""
     later = saved.in_place[: saved.in_place.index(name)]
     for other in later:
@@ -95,7 +95,7 @@ def _cut(folder: Path, name: str, saved: Saved) -> None:
         file.truncate(path.stat().st_size // 2)
 
 
-def _trial(name: str, played: Played, lines: Sequence[Line]) -> Trial:
+def _trial_of_file(name: str, played: Played, lines: Sequence[Line]) -> Trial:
     """Return the trial of a file, with the first step that was reported after it."""
     steps = [line["step"] for line in lines if is_whole(line.get("step"))]
     return Trial(name, played.outcome, steps[0] if steps else None, played.reason, played.tail)
@@ -107,18 +107,18 @@ def _copy_files(source: Path, target: Path, names: Sequence[str]) -> None:
         shutil.copy2(source / name, target / name)
 
 
-def _restore(folder: Path, kept: Path) -> None:
+def _restore_folder(folder: Path, kept: Path) -> None:
     """Make the content of a folder that of its copy again."""
-    _clear(folder)
+    _clear_folder(folder)
     copy_whole(kept, folder)
 
 
-def _clear(folder: Path) -> None:
+def _clear_folder(folder: Path) -> None:
     """Remove the content of a folder but for environments and repositories, which no copy has."""
     for path in folder.iterdir():
         if path.is_symlink() or not path.is_dir():
             path.unlink()
         elif not is_linked(path):
-            _clear(path)
+            _clear_folder(path)
             if not any(path.iterdir()):
                 path.rmdir()

@@ -28,7 +28,7 @@ from bftrainer.console.rehearsal.record import (
     stretches,
     stride,
 )
-from bftrainer.console.rehearsal.scenario import LEAVES, Act, ActKind
+from bftrainer.console.rehearsal.scenario import ENDING_ACTS, Act, ActKind
 from bftrainer.counted import counted
 from bftrainer.pilot.trainers.remarks import COMPLETE, last_words
 from bftrainer.plugin_traits import launcher_traits
@@ -181,7 +181,7 @@ def _start_finding(record: Record, spec: TrainerSpec) -> RehearsalFinding:
     )
     if failure is not None and failure.outcome is TrialOutcome.DONE:
         return _early_end_finding(record, failure.act, check)
-    if failure is not None and failure.act.kind not in LEAVES:
+    if failure is not None and failure.act.kind not in ENDING_ACTS:
         place = f"; a worker is at {failure.hung_at}" if failure.hung_at else ""
         reason = failure.reason or failure.outcome.value
         return check.failed(
@@ -224,7 +224,7 @@ def _stop_finding(record: Record, spec: TrainerSpec) -> RehearsalFinding:
     check = RehearsalCheck("stops", "leaves when asked to stop")
     stops = [
         played
-        for played in record.played_of_kinds(*LEAVES)
+        for played in record.played_of_kinds(*ENDING_ACTS)
         if played.outcome is not TrialOutcome.DONE
     ]
     if not stops:
@@ -302,7 +302,7 @@ def _checkpoint_finding(record: Record) -> RehearsalFinding:
                 "all work was lost",
                 "save a checkpoint when asked to stop, and load it at the start",
             )
-        problem = _discontinuity(change, gap)
+        problem = _lost_steps_text(change, gap)
         if problem is not None:
             return check.failed(
                 problem, "save when asked to stop, before report.leave(); load it at the start"
@@ -311,7 +311,7 @@ def _checkpoint_finding(record: Record) -> RehearsalFinding:
     return check.passed(f"last step before and first after: {steps}")
 
 
-def _discontinuity(change: Boundary, gap: int) -> str | None:
+def _lost_steps_text(change: Boundary, gap: int) -> str | None:
     """Say how many steps were lost or skipped in a planned change; None if the next step follows
     the last one. ``gap`` is the usual number of steps between two lines.
     """
@@ -332,7 +332,7 @@ def _change_finding(record: Record) -> RehearsalFinding:
         return check.undecided("its nodes were not changed")
     gap = stride(record)
     for change in changes:
-        problem = _discontinuity(change, gap)
+        problem = _lost_steps_text(change, gap)
         if problem is not None:
             return check.failed(problem, "save when asked to stop, or commit more often")
     return check.passed(
@@ -511,7 +511,7 @@ def _state_finding(record: Record) -> RehearsalFinding:
 def _process_finding(record: Record) -> RehearsalFinding:
     """Check that no process of the trainer is left after it was stopped."""
     check = RehearsalCheck("left", "leaves no process behind")
-    if not record.played_of_kinds(*LEAVES):
+    if not record.played_of_kinds(*ENDING_ACTS):
         return check.undecided("it was not asked to stop")
     if record.left:
         return check.failed(

@@ -42,7 +42,7 @@ class Writes:
         self._created_folders: set[Path] = set()
         self._renamed_folders: set[Path] = set()
         self._created_files: set[Path] = set()
-        self._watch(folder)
+        self._watch_folder(folder)
 
     def __enter__(self) -> Writes:
         return self
@@ -52,7 +52,7 @@ class Writes:
 
     def forget(self) -> None:
         """Discard all writes so far."""
-        self._read()
+        self._read_events()
         self._in_place.clear()
         self._renamed.clear()
         self._created_folders.clear()
@@ -65,28 +65,31 @@ class Writes:
         A folder that was renamed into place, as a whole, stands for its files; its name ends with a
         slash.
         """
-        self._read()
+        self._read_events()
         folders = [
-            f"{self._name(folder)}/"
+            f"{self._relative_name(folder)}/"
             for folder in sorted(self._renamed_folders)
             if folder.is_dir() and self._has_new_file(folder)
         ]
-        in_place, renamed = self._existing(self._in_place), self._existing(self._renamed)
+        in_place, renamed = (
+            self._existing_names(self._in_place),
+            self._existing_names(self._renamed),
+        )
         created = [name for name in in_place if self._root / name in self._created_files]
         return Saved(tuple(in_place), (*folders, *renamed), tuple(created))
 
-    def _existing(self, paths: dict[Path, None]) -> list[str]:
+    def _existing_names(self, paths: dict[Path, None]) -> list[str]:
         """Return the names of the files that exist, latest first.
 
         Those in a folder that was renamed as a whole are left out.
         """
         return [
-            self._name(path)
+            self._relative_name(path)
             for path in reversed(paths)
             if path.is_file() and not self._renamed_folders & set(path.parents)
         ]
 
-    def _name(self, path: Path) -> str:
+    def _relative_name(self, path: Path) -> str:
         return str(path.relative_to(self._root))
 
     def _has_new_file(self, folder: Path) -> bool:
@@ -95,7 +98,7 @@ class Writes:
             folder in path.parents and path.is_file() for path in (*self._in_place, *self._renamed)
         )
 
-    def _watch(self, folder: Path) -> None:
+    def _watch_folder(self, folder: Path) -> None:
         """Watch a folder and the folders below it. One that has vanished meanwhile is left out."""
         mask = _MODIFY | _CLOSE_WRITE | _MOVED_FROM | _MOVED_TO | _CREATE | _DELETE
         for path, folders, _ in os.walk(folder):
@@ -104,7 +107,7 @@ class Writes:
             if number >= 0:
                 self._folders[number] = Path(path)
 
-    def _read(self) -> None:
+    def _read_events(self) -> None:
         """Read all events that inotify has ready, and note each."""
         while True:
             try:
@@ -118,11 +121,11 @@ class Writes:
                 name = data[name_offset : name_offset + length].rstrip(b"\0")
                 offset = name_offset + length
                 if number in self._folders and name:
-                    self._note(self._folders[number] / os.fsdecode(name), mask, cookie)
+                    self._note_event(self._folders[number] / os.fsdecode(name), mask, cookie)
 
-    def _note(self, path: Path, mask: int, cookie: int) -> None:
-        """Note an event: a file that was written, renamed or deleted, or a folder. ``mask`` has the
-        kinds of the event. A rename within the folder is two events.
+    def _note_event(self, path: Path, mask: int, cookie: int) -> None:
+        """Record an event: a file that was written, renamed or deleted, or a folder. ``mask`` has
+        the kinds of the event. A rename within the folder is two events.
         """
         if mask & _IS_DIR:
             self._note_folder(path, mask, cookie)
@@ -140,25 +143,26 @@ class Writes:
             self._in_place[path] = None
 
     def _note_folder(self, path: Path, mask: int, cookie: int) -> None:
-        """Note a folder that was made or renamed; both events of a rename have the same ``cookie``.
+        """Record a folder that was made or renamed; both events of a rename have the same
+        ``cookie``.
 
         Events are read late: the folder may have been filled and renamed before it could be
         watched.
         """
         if mask & _CREATE:
-            self._watch(path)
+            self._watch_folder(path)
             self._created_folders.add(path)
-            self._created_files |= set(_files(path))
-            self._in_place |= dict.fromkeys(_files(path))
+            self._created_files |= set(_files_by_write_time(path))
+            self._in_place |= dict.fromkeys(_files_by_write_time(path))
         elif mask & _MOVED_FROM:
             self._old_folders[cookie] = path
         elif mask & _MOVED_TO:
-            self._watch(path)
+            self._watch_folder(path)
             self._note_renamed_folder(path, self._old_folders.pop(cookie, None))
 
     def _note_renamed_folder(self, path: Path, old_path: Path | None) -> None:
-        """Note a folder that was renamed to ``path``; ``old_path`` is None if it came from outside
-        the watched folders.
+        """Record a folder that was renamed to ``path``; ``old_path`` is None if it came from
+        outside the watched folders.
 
         All files of a new folder are new. Of an older one, only those that were written before the
         rename.
@@ -169,14 +173,14 @@ class Writes:
             self._renamed.pop(file, None)
         if old_path is None or old_path in self._created_folders:
             self._created_folders.discard(old_path or path)
-            self._renamed |= dict.fromkeys(_files(path))
+            self._renamed |= dict.fromkeys(_files_by_write_time(path))
             self._renamed_folders.add(path)
         elif files:
             self._renamed |= {path / file.relative_to(old_path): None for file in files}
             self._renamed_folders.add(path)
 
 
-def _files(folder: Path) -> list[Path]:
+def _files_by_write_time(folder: Path) -> list[Path]:
     """Return the files below a folder, in the order in which they were last written."""
     files = [file for file in folder.rglob("*") if file.is_file() and not file.is_symlink()]
     return sorted(files, key=lambda file: (_written_ns(file), file))

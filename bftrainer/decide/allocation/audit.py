@@ -54,13 +54,15 @@ def audited(problem: Problem, value: float, solver: Allocator, time_limit_s: flo
     try:
         answer = solver.solve(problem)
     except SolverError as error:
-        return AuditVerdict(AuditResult.SKIPPED, reason=_skipped(error.reason, time_limit_s))
+        return AuditVerdict(
+            AuditResult.SKIPPED, reason=_no_optimum_reason(error.reason, time_limit_s)
+        )
     except BFTrainerError as error:
         return AuditVerdict(AuditResult.DIFFERS, solver.name, reason=str(error))
     if answer.status is not Status.OPTIMAL:
         cause = answer.fallbacks[-1].reason if answer.fallbacks else Reason.TIME_LIMIT
         return AuditVerdict(
-            AuditResult.SKIPPED, answer.solver, reason=_skipped(cause, time_limit_s)
+            AuditResult.SKIPPED, answer.solver, reason=_no_optimum_reason(cause, time_limit_s)
         )
     optimum = answer.objective_value
     if math.isclose(value, optimum, rel_tol=VALUE_TOLERANCE, abs_tol=VALUE_TOLERANCE):
@@ -69,7 +71,7 @@ def audited(problem: Problem, value: float, solver: Allocator, time_limit_s: flo
     return AuditVerdict(AuditResult.DIFFERS, answer.solver, optimum, text)
 
 
-def _skipped(reason: Reason, time_limit_s: float) -> str:
+def _no_optimum_reason(reason: Reason, time_limit_s: float) -> str:
     """Say why the MILP solver proved no optimum to compare with."""
     if reason is Reason.TIME_LIMIT:
         return f"too large in {time_limit_s:g} s"

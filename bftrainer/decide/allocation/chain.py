@@ -56,7 +56,7 @@ class Chain:
             except RejectedAnswerError as error:
                 fallbacks.append(Fallback(solver.name, Reason.REJECTED, str(error)))
                 continue
-            best = _better(best, answer)
+            best = _better_answer(best, answer)
             if answer.status is Status.OPTIMAL:
                 return replace(best, fallbacks=tuple(fallbacks))
             fallbacks.append(
@@ -73,24 +73,27 @@ class Chain:
         Raises ``SolverError`` if no solver is installed and licensed, or if there is neither an
         answer nor a legal current map.
         """
-        if all(f.reason in ABSENT for f in fallbacks):
-            raise self._error(fallbacks)
+        if all(fallback.reason in ABSENT for fallback in fallbacks):
+            raise self._chain_error(fallbacks)
         counts = current_map(problem)
         if counts is not None:
             value = objective_value(problem, counts)
             gap = relative_gap(problem, value)
-            best = _better(best, Answer(counts, value, self.name, Status.KEPT, gap))
+            best = _better_answer(best, Answer(counts, value, self.name, Status.KEPT, gap))
         if best is None:
-            raise self._error(fallbacks)
+            raise self._chain_error(fallbacks)
         return replace(best, fallbacks=fallbacks)
 
-    def _error(self, fallbacks: tuple[Fallback, ...]) -> SolverError:
+    def _chain_error(self, fallbacks: tuple[Fallback, ...]) -> SolverError:
         """Build the error of a chain that found no answer: with one fallback its own, else a list
         of all.
         """
         if len(fallbacks) == 1:
             return SolverError(fallbacks[0].solver, fallbacks[0].reason, fallbacks[0].detail)
-        failures = "; ".join(f"{f.solver}: {f.reason.value}: {f.detail}" for f in fallbacks)
+        failures = "; ".join(
+            f"{fallback.solver}: {fallback.reason.value}: {fallback.detail}"
+            for fallback in fallbacks
+        )
         return SolverError(
             self.name,
             fallbacks[-1].reason,
@@ -98,7 +101,7 @@ class Chain:
         )
 
 
-def _better(incumbent: Answer | None, candidate: Answer) -> Answer:
+def _better_answer(incumbent: Answer | None, candidate: Answer) -> Answer:
     """Return the answer with the higher value; of equal ones a proven optimum, else the
     ``incumbent``.
     """

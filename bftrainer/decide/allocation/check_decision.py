@@ -66,7 +66,7 @@ def _check_named(state: State, decision: Decision) -> None:
     for active, count in zip(state.active, decision.counts, strict=True):
         nodes = named.pop(active.trainer.id, None)
         if nodes is None:  # not named: its present nodes are not free for others
-            _take(taken, active.nodes, active.trainer.id)
+            _add_nodes(taken, active.nodes, active.trainer.id)
             continue
         if len(nodes) != count:
             raise RejectedAnswerError(
@@ -85,14 +85,14 @@ def _check_named(state: State, decision: Decision) -> None:
                 f"{min(active.nodes - nodes)} to "
                 f"{min(nodes - active.nodes)}"
             )
-        _take(taken, nodes, active.trainer.id)
+        _add_nodes(taken, nodes, active.trainer.id)
     if named:  # the loop has taken out those of all admitted trainers
         raise RejectedAnswerError(
             f"nodes were named for {min(named)}, which is no admitted trainer"
         )
 
 
-def _take(taken: set[str], nodes: Collection[str], trainer: str) -> None:
+def _add_nodes(taken: set[str], nodes: Collection[str], trainer: str) -> None:
     """Add the nodes of one trainer to ``taken``, those of the others so far. Raises
     :class:`RejectedAnswerError` if another trainer has one of them.
 
@@ -118,12 +118,12 @@ def still_named(
         return decision.nodes
     named = dict(decision.nodes)
     unchanged = {
-        a.trainer.id: named[a.trainer.id]
-        for a, count, decided in zip(state.active, counts, decision.counts, strict=True)
-        if count == decided and a.trainer.id in named
+        admitted.trainer.id: named[admitted.trainer.id]
+        for admitted, count, decided in zip(state.active, counts, decision.counts, strict=True)
+        if count == decided and admitted.trainer.id in named
     }
     nodes_of_others: Nodes = frozenset().union(
-        *(a.nodes for a in state.active if a.trainer.id not in unchanged)
+        *(admitted.nodes for admitted in state.active if admitted.trainer.id not in unchanged)
     )
     return tuple(
         (name, nodes) for name, nodes in unchanged.items() if nodes.isdisjoint(nodes_of_others)

@@ -56,23 +56,23 @@ class Exact:
         require_feasible(problem)
         if not problem.demands:
             return Answer((), 0.0, self.name, Status.OPTIMAL)
-        counts, value = _solved(problem)
+        counts, value = _optimal_counts(problem)
         return Answer(counts, value, self.name, Status.OPTIMAL)
 
 
 @lru_cache(maxsize=64)
-def _solved(problem: Problem) -> tuple[tuple[int, ...], float]:
+def _optimal_counts(problem: Problem) -> tuple[tuple[int, ...], float]:
     """Return the optimal counts and their value.
 
     The result is cached, because three events in ten leave the problem as it was: a trainer was
     submitted behind others, or nothing was rescaled.
     """
     table = gains(problem)[:, : problem.pool_size + 1]
-    counts = _optimum(_scores(problem, table), problem.pool_size)
-    return tuple(counts.tolist()), math.fsum(_entries(table, counts).tolist())
+    counts = _best_counts(_integer_scores(problem, table), problem.pool_size)
+    return tuple(counts.tolist()), math.fsum(_entries_at(table, counts).tolist())
 
 
-def _scores(problem: Problem, gained: GainTable) -> Ints:
+def _integer_scores(problem: Problem, gained: GainTable) -> Ints:
     """Return the gains as integers, shape (J, width), less a small penalty for each rescale (the
     tie rule).
 
@@ -92,23 +92,23 @@ def _scores(problem: Problem, gained: GainTable) -> Ints:
     return scores
 
 
-def _entries(table: npt.NDArray[_Number], counts: Ints) -> npt.NDArray[_Number]:
+def _entries_at(table: npt.NDArray[_Number], counts: Ints) -> npt.NDArray[_Number]:
     """Return the entry of each trainer's row at its count."""
     return table[np.arange(len(counts)), counts]
 
 
-def _optimum(scores: Ints, pool: int) -> Ints:
+def _best_counts(scores: Ints, pool: int) -> Ints:
     """Return the counts with the largest total score that fit the pool, by steps 1 to 4 of the
     module.
     """
-    unlimited = _choices(scores, 0)
+    unlimited = _choices_at_price(scores, 0)
     if unlimited.nodes <= pool:  # no competition
         return unlimited.counts
-    price, bound, counts = _price(scores, pool, unlimited)
-    value = int(_entries(scores, counts).sum())
+    price, bound, counts = _best_price(scores, pool, unlimited)
+    value = int(_entries_at(scores, counts).sum())
     reduced = scores - price * np.arange(scores.shape[1])
     loss = reduced.max(axis=1, keepdims=True) - reduced
-    return _program(scores, loss <= bound - value, pool)
+    return _dynamic_program(scores, loss <= bound - value, pool)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +129,7 @@ class _Choices:
         return self.score + price * (pool - self.nodes)
 
 
-def _choices(scores: Ints, price: int) -> _Choices:
+def _choices_at_price(scores: Ints, price: int) -> _Choices:
     """Return what each trainer chooses alone at a node price: its best count, of equal ones the
     smallest.
     """
@@ -140,10 +140,10 @@ def _choices(scores: Ints, price: int) -> _Choices:
 def _choices_at(scores: Ints, counts: Ints) -> _Choices:
     """Return these counts as choices, with their total score and their sum."""
     # For a few dozen numbers, sum() is faster than numpy's.
-    return _Choices(counts, sum(_entries(scores, counts).tolist()), sum(counts.tolist()))
+    return _Choices(counts, sum(_entries_at(scores, counts).tolist()), sum(counts.tolist()))
 
 
-def _price(scores: Ints, pool: int, unlimited: _Choices) -> tuple[int, int, Ints]:
+def _best_price(scores: Ints, pool: int, unlimited: _Choices) -> tuple[int, int, Ints]:
     """Return the node price that minimizes the dual bound, the bound there, and good counts that
     fit the pool.
 
@@ -157,17 +157,17 @@ def _price(scores: Ints, pool: int, unlimited: _Choices) -> tuple[int, int, Ints
     fitting = _choices_at(scores, smallest)
     while True:
         price = (too_many.score - fitting.score) // (too_many.nodes - fitting.nodes)
-        choices = _choices(scores, price)
+        choices = _choices_at_price(scores, price)
         bound = choices.dual_at(price, pool)
         if bound <= too_many.dual_at(price, pool):
-            return price, bound, _primal(scores, fitting.counts, too_many.counts, pool)
+            return price, bound, _feasible_counts(scores, fitting.counts, too_many.counts, pool)
         if choices.nodes > pool:
             too_many = choices
         else:
             fitting = choices
 
 
-def _primal(scores: Ints, fitting: Ints, too_many: Ints, pool: int) -> Ints:
+def _feasible_counts(scores: Ints, fitting: Ints, too_many: Ints, pool: int) -> Ints:
     """Turn the choices at the best price into a good allocation that fits the pool.
 
     ``fitting`` are counts that need no more than the pool, ``too_many`` counts that need more. Two
@@ -176,7 +176,10 @@ def _primal(scores: Ints, fitting: Ints, too_many: Ints, pool: int) -> Ints:
     """
     filled_up = _filled_up(scores, fitting, too_many, pool)
     shrunk = _with_one_shrunk(scores, too_many, pool)
-    if shrunk is not None and _entries(scores, shrunk).sum() > _entries(scores, filled_up).sum():
+    if (
+        shrunk is not None
+        and _entries_at(scores, shrunk).sum() > _entries_at(scores, filled_up).sum()
+    ):
         return shrunk
     return filled_up
 
@@ -195,7 +198,7 @@ def _filled_up(scores: Ints, fitting: Ints, too_many: Ints, pool: int) -> Ints:
             counts[j] = too_many[j]
     n = np.arange(scores.shape[1])
     while free > 0:
-        change = scores - _entries(scores, counts)[:, None]
+        change = scores - _entries_at(scores, counts)[:, None]
         change[n > counts[:, None] + free] = 0
         j, count = divmod(int(change.argmax()), len(n))
         if change[j, count] <= 0:
@@ -212,7 +215,7 @@ def _with_one_shrunk(scores: Ints, too_many: Ints, pool: int) -> Ints | None:
     None if no trainer can shrink that far.
     """
     excess = int(too_many.sum()) - pool
-    change = scores - _entries(scores, too_many)[:, None]
+    change = scores - _entries_at(scores, too_many)[:, None]
     change[np.arange(scores.shape[1]) > too_many[:, None] - excess] = _ILLEGAL
     j, count = divmod(int(change.argmax()), scores.shape[1])
     if scores[j, count] <= _ILLEGAL or count > too_many[j] - excess:
@@ -222,7 +225,7 @@ def _with_one_shrunk(scores: Ints, too_many: Ints, pool: int) -> Ints | None:
     return counts
 
 
-def _program(scores: Ints, survivors: npt.NDArray[np.bool_], pool: int) -> Ints:
+def _dynamic_program(scores: Ints, survivors: npt.NDArray[np.bool_], pool: int) -> Ints:
     """Return the optimal counts among the ``survivors`` (True; shape (J, width)), by dynamic
     programming.
 
@@ -241,7 +244,7 @@ def _program(scores: Ints, survivors: npt.NDArray[np.bool_], pool: int) -> Ints:
     for j in reversed(range(len(scores))):
         entries = slice(ends[j], ends[j + 1])
         if ends[j + 1] - ends[j] > 1:  # else the trainer has no choice
-            best, chosen = _extended(best, extras[entries][::-1], gained[entries][::-1], room)
+            best, chosen = _extend_program(best, extras[entries][::-1], gained[entries][::-1], room)
             stages.append((j, chosen))
     totals: Ints = smallest.copy()
     remaining = int(best.argmax())
@@ -252,7 +255,7 @@ def _program(scores: Ints, survivors: npt.NDArray[np.bool_], pool: int) -> Ints:
     return totals
 
 
-def _extended(best: Ints, extras: Ints, gained: Ints, room: int) -> tuple[Ints, Ints]:
+def _extend_program(best: Ints, extras: Ints, gained: Ints, room: int) -> tuple[Ints, Ints]:
     """Extend the program by one trainer, whose surviving counts are ``extras`` above its smallest
     one.
 

@@ -28,17 +28,28 @@ def gains(problem: Problem) -> GainTable:
     An entry is -inf where the count is not legal (Eqn 3). Cost: O(J * N^max) in a few numpy calls.
     """
     demands = problem.demands
-    width = 1 + max((c.max_nodes for c in demands), default=0)
+    width = 1 + max((demand.max_nodes for demand in demands), default=0)
     if not demands:
         return np.empty((0, width))
-    rows = [(c.standing, c.scale_up_s, c.scale_down_s, c.max_nodes, c.min_nodes) for c in demands]
+    rows = [
+        (
+            demand.standing,
+            demand.scale_up_s,
+            demand.scale_down_s,
+            demand.max_nodes,
+            demand.min_nodes,
+        )
+        for demand in demands
+    ]
     standing_floats, up_s, down_s, largest, smallest = np.array(rows).T
-    values = _values(demands, width, largest, smallest)
+    values = _value_table(demands, width, largest, smallest)
     standing = standing_floats.astype(np.int64)
     standing_values = _values_at(values, demands, standing)
     up_cost, down_cost = standing_values * up_s, standing_values * down_s
     two_costs = [
-        j for j, c in enumerate(demands) if c.stalled_s or c.ramp_s or c.pending is not None
+        j
+        for j, demand in enumerate(demands)
+        if demand.stalled_s or demand.ramp_s or demand.pending is not None
     ]
     two_cost_gains: GainTable | None = None
     if two_costs:
@@ -170,12 +181,15 @@ def _two_cost_gains(
     :func:`rescale_cost`.
     """
     costs = [costs_of(demand) for demand in demands]
-    up, down, kept, ramp, lost, canceled = _columns(
-        [(c.up, c.down, c.kept, c.ramp, c.lost, c.canceled) for c in costs]
+    up, down, kept, ramp, lost, canceled = _array_columns(
+        [(cost.up, cost.down, cost.kept, cost.ramp, cost.lost, cost.canceled) for cost in costs]
     )
-    standing, left_s = _columns([(d.standing, seconds(d, forward_s)) for d in demands])
-    standing_value, kept_value = _columns(
-        [(d.value.at(d.standing), d.value.at(c.kept)) for d, c in zip(demands, costs, strict=True)]
+    standing, left_s = _array_columns([(d.standing, seconds(d, forward_s)) for d in demands])
+    standing_value, kept_value = _array_columns(
+        [
+            (demand.value.at(demand.standing), demand.value.at(cost.kept))
+            for demand, cost in zip(demands, costs, strict=True)
+        ]
     )
     legal, n = values > -np.inf, np.arange(values.shape[1])
     per_s = np.where(legal, values, 0.0)
@@ -188,7 +202,7 @@ def _two_cost_gains(
     return gained
 
 
-def _columns(rows: Sequence[tuple[float, ...]]) -> GainTable:
+def _array_columns(rows: Sequence[tuple[float, ...]]) -> GainTable:
     """Return one array per position of the tuples in ``rows``, each a column with one row per
     trainer.
     """
@@ -208,7 +222,7 @@ def _values_at(
     return standing_values
 
 
-def _values(
+def _value_table(
     demands: Sequence[TrainerDemand], width: int, largest: GainTable, smallest: GainTable
 ) -> GainTable:
     """Return O_j(n) of all demands for n = 0 .. ``width`` - 1; -inf where n is not legal.
@@ -216,7 +230,8 @@ def _values(
     ``largest`` and ``smallest`` are N_j^max and N_j^min of all demands. One call interpolates all
     curves: each has a stretch of the x axis to itself.
     """
-    curves = {id(c.value): c.value for c in demands}  # trainers of one model share a curve
+    # Trainers of one model share a curve.
+    curves = {id(demand.value): demand.value for demand in demands}
     row = {key: i for i, key in enumerate(curves)}
     nodes: list[int] = []
     per_s: list[float] = []
@@ -230,12 +245,12 @@ def _values(
         start += stretch
     n = np.arange(width)
     values: GainTable = np.interp(np.arange(0, start, stretch)[:, None] + n, nodes, per_s)[
-        [row[id(c.value)] for c in demands]
+        [row[id(demand.value)] for demand in demands]
     ]
     values[n > largest[:, None]] = -np.inf
     for j in np.flatnonzero(smallest > 1).tolist():
         values[j, 1 : demands[j].min_nodes] = -np.inf
-    listed = [j for j, c in enumerate(demands) if c.sizes is not None]
+    listed = [j for j, demand in enumerate(demands) if demand.sizes is not None]
     for j in listed:
         values[j, np.isin(n, demands[j].sizes or (), invert=True)] = -np.inf
     return values

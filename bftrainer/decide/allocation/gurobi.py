@@ -62,7 +62,7 @@ class Gurobi:
         (paper 3.6).
         """
         # First, so that a missing solver fails for an empty model as well.
-        package, environment = self._package()
+        package, environment = self._started_package()
         milp = build(problem, native_sos=True)
         if (empty := without_variables(problem, milp, self.name)) is not None:
             return empty
@@ -70,7 +70,7 @@ class Gurobi:
         if self._too_large and size[0] >= self._too_large[0] and size[1] >= self._too_large[1]:
             raise SolverError(self.name, Reason.TOO_LARGE, _size_text(size))
         try:
-            with _model(package, environment, milp, self.time_limit_s) as (model, variables):
+            with _gurobi_model(package, environment, milp, self.time_limit_s) as (model, variables):
                 model.optimize()
                 return self._answer(package, model, variables, problem, milp)
         except package.GurobiError as error:
@@ -80,7 +80,7 @@ class Gurobi:
             reason = Reason.NO_LICENSE if error.errno == NO_LICENSE else Reason.NUMERICAL
             raise SolverError(self.name, reason, f"error {error.errno}: {error}") from error
 
-    def _package(self) -> tuple[Any, Any]:
+    def _started_package(self) -> tuple[Any, Any]:
         """Return the module gurobipy and its started environment. A failure is remembered and
         raised again.
         """
@@ -104,7 +104,7 @@ class Gurobi:
             )
             raise self._unusable
         try:
-            return package, _environment(package)
+            return package, _gurobi_environment(package)
         except package.GurobiError as error:
             self._unusable = SolverError(
                 self.name, Reason.NO_LICENSE, f"error {error.errno}: {error}"
@@ -129,7 +129,7 @@ class Gurobi:
 
 
 @lru_cache(maxsize=4)
-def _environment(package: Any) -> Any:
+def _gurobi_environment(package: Any) -> Any:
     """Return the environment of Gurobi, one per process: starting it checks the license, perhaps
     over the network.
     """
@@ -146,7 +146,7 @@ def is_restricted(package: Any) -> bool:
 
 
 @contextmanager
-def _model(
+def _gurobi_model(
     package: Any, environment: Any, milp: Milp, time_limit_s: float
 ) -> Iterator[tuple[Any, list[Any]]]:
     """Build the Gurobi model of a MILP; yields it with its variables, and frees it at the end."""
@@ -172,7 +172,9 @@ def _model(
         )
         sides = zip(milp.row_lower.tolist(), milp.row_upper.tolist(), strict=True)
         for start, end, (lower, upper) in zip(starts, starts[1:], sides, strict=False):
-            row = package.LinExpr(values[start:end], [variables[c] for c in columns[start:end]])
+            row = package.LinExpr(
+                values[start:end], [variables[column] for column in columns[start:end]]
+            )
             if lower > -package.GRB.INFINITY:
                 model.addLConstr(
                     row, package.GRB.EQUAL if lower == upper else package.GRB.GREATER_EQUAL, lower
@@ -234,10 +236,10 @@ def find_license(load: Callable[[], Any] = load) -> License:
         )
     version = ".".join(map(str, package.gurobi.version()))
     try:
-        with package.Model(env=_environment(package)) as model:
+        with package.Model(env=_gurobi_environment(package)) as model:
             model.addVars(2001, ub=1.0)
             model.update()
-            expires = _date(model.getAttr("LicenseExpiration"))
+            expires = _license_date(model.getAttr("LicenseExpiration"))
             try:
                 model.optimize()
             except package.GurobiError as error:
@@ -257,7 +259,7 @@ def find_license(load: Callable[[], Any] = load) -> License:
         )
 
 
-def _date(yyyymmdd: int) -> str | None:
+def _license_date(yyyymmdd: int) -> str | None:
     """Return 20271129 as 2027-11-29; None for a license that does not expire, which has 99999999
     or 0.
     """

@@ -82,7 +82,7 @@ class Highs:
             ) from error
         solver = loaded(highspy, milp, self.name, {**OPTIONS, "time_limit": self.time_limit_s})
         if solver.run() == highspy.HighsStatus.kError:
-            raise SolverError(self.name, Reason.NUMERICAL, f"run failed: {_text(solver)}")
+            raise SolverError(self.name, Reason.NUMERICAL, f"run failed: {_status_text(solver)}")
         return self._answer(highspy, solver, problem, milp)
 
     def _answer(self, highspy: Any, solver: Any, problem: Problem, milp: Milp) -> Answer:
@@ -102,8 +102,8 @@ class Highs:
             return out_of_time(problem, milp, self.name, x, info.mip_dual_bound)
         # Every variable is bounded, so no model is unbounded.
         if status in (statuses.kInfeasible, statuses.kUnboundedOrInfeasible):
-            raise SolverError(self.name, Reason.INFEASIBLE, _text(solver))
-        raise SolverError(self.name, Reason.NUMERICAL, f"ended with {_text(solver)}")
+            raise SolverError(self.name, Reason.INFEASIBLE, _status_text(solver))
+        raise SolverError(self.name, Reason.NUMERICAL, f"ended with {_status_text(solver)}")
 
 
 def silent_solver(highspy: Any) -> Any:
@@ -154,5 +154,5 @@ def loaded(highspy: Any, milp: Milp, name: str, options: Mapping[str, object]) -
     return solver
 
 
-def _text(solver: Any) -> str:
+def _status_text(solver: Any) -> str:
     return str(solver.modelStatusToString(solver.getModelStatus()))

@@ -54,7 +54,7 @@ def equal_share_rate(trainer: Trainer, share: float) -> float:
     )
 
 
-def _points(trainer: Trainer) -> tuple[int, ...]:
+def _envelope_sizes(trainer: Trainer) -> tuple[int, ...]:
     """Return the sizes that can be corners of the envelope: the listed sizes, or the bounds and the
     breakpoints between them.
     """
@@ -68,7 +68,7 @@ def _points(trainer: Trainer) -> tuple[int, ...]:
 def envelope(trainer: Trainer) -> tuple[tuple[int, ...], tuple[float, ...]]:
     """Return the node counts and the rates of the envelope's corners, rising from (0, 0)."""
     nodes, per_s = [0], [0.0]
-    for n in _points(trainer):
+    for n in _envelope_sizes(trainer):
         rate = trainer.curve.at(n)
         if rate <= per_s[-1]:
             continue
@@ -122,7 +122,8 @@ class Objective:
             return tuple(relative)
         factors = (self.weight(active, state.at_s) for active in state.active)
         return tuple(
-            _scaled(curve, 1.0 / factor) for curve, factor in zip(relative, factors, strict=True)
+            _divided_curve(curve, 1.0 / factor)
+            for curve, factor in zip(relative, factors, strict=True)
         )
 
     def among(
@@ -134,7 +135,7 @@ class Objective:
         """
         if self.share_rate is None or not trainers:
             return curves
-        return _relative(self.share_rate, tuple(trainers), tuple(curves), pool_size)
+        return _relative_curves(self.share_rate, tuple(trainers), tuple(curves), pool_size)
 
 
 def throughput(trainer: Trainer, remaining: float | None) -> Curve:
@@ -148,14 +149,14 @@ def scaling_efficiency(trainer: Trainer, remaining: float | None) -> Curve:
     """Value a trainer by its speedup over one node, O_j(n) / O_j(1): fair between models (paper
     5.2.1).
     """
-    return _scaled(trainer.curve, one_node_rate(trainer))
+    return _divided_curve(trainer.curve, one_node_rate(trainer))
 
 
 def speed_of_one(trainer: Trainer, remaining: float | None) -> Curve:
     """Value a trainer by O_j(n) over the best rate of one node on average. This is a speedup also
     for a model whose single node thrashes.
     """
-    return _scaled(trainer.curve, rate_of_one(trainer))
+    return _divided_curve(trainer.curve, rate_of_one(trainer))
 
 
 def priority(trainer: Trainer, remaining: float | None) -> Curve:
@@ -166,7 +167,7 @@ def priority(trainer: Trainer, remaining: float | None) -> Curve:
         raise InvalidValueError(
             f"trainer {trainer.id}: the 'priority' objective requires a priority above 0"
         )
-    return _scaled(trainer.curve, 1.0 / trainer.priority)
+    return _divided_curve(trainer.curve, 1.0 / trainer.priority)
 
 
 def progress(trainer: Trainer, remaining: float | None) -> Curve:
@@ -181,7 +182,7 @@ def progress(trainer: Trainer, remaining: float | None) -> Curve:
             "(remaining_samples)"
         )
     least = 60.0 * trainer.curve.at(trainer.max_nodes)
-    return _scaled(trainer.curve, max(remaining, least) or 1.0)
+    return _divided_curve(trainer.curve, max(remaining, least) or 1.0)
 
 
 def growth_weight(active: Active, now_s: float) -> float:
@@ -307,7 +308,7 @@ def rate_of_one(trainer: Trainer) -> float:
 
 
 @lru_cache(maxsize=64)
-def _relative(
+def _relative_curves(
     share_rate: Callable[[Trainer, float], float],
     trainers: tuple[Trainer, ...],
     curves: tuple[Curve, ...],
@@ -323,11 +324,11 @@ def _relative(
     relative = []
     for curve, rate in zip(curves, rates, strict=True):
         # A trainer without progress on its share keeps its curve: there is nothing to divide by.
-        relative.append(_scaled(curve, rate / largest) if rate else curve)
+        relative.append(_divided_curve(curve, rate / largest) if rate else curve)
     return tuple(relative)
 
 
 @lru_cache(maxsize=8192)
-def _scaled(curve: Curve, unit: float) -> Curve:
+def _divided_curve(curve: Curve, unit: float) -> Curve:
     """Return the curve with its values divided by ``unit``, which is not 0."""
     return Curve(curve.nodes, tuple(value / unit for value in curve.per_s))

@@ -75,7 +75,7 @@ def with_two_costs(
     if longest_s > MOST * forward_s:
         factor = MOST * forward_s / longest_s
         stalled_s, ramp_s, up_s = factor * stalled_s, factor * ramp_s, factor * up_s
-        pending = None if pending is None else _stretched(pending, factor)
+        pending = None if pending is None else _scaled_times(pending, factor)
     return replace(
         demand,
         scale_up_s=up_s,
@@ -97,11 +97,11 @@ def stretched(demand: TrainerDemand, factor: float) -> TrainerDemand:
         scale_down_s=factor * demand.scale_down_s,
         stalled_s=factor * demand.stalled_s,
         ramp_s=factor * demand.ramp_s,
-        pending=None if demand.pending is None else _stretched(demand.pending, factor),
+        pending=None if demand.pending is None else _scaled_times(demand.pending, factor),
     )
 
 
-def _stretched(start: PendingStart, factor: float) -> PendingStart:
+def _scaled_times(start: PendingStart, factor: float) -> PendingStart:
     """Return the pending start with all times multiplied by ``factor``."""
     return PendingStart(
         start.training,

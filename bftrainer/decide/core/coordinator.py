@@ -45,7 +45,7 @@ def observe(state: State, event: Event, queued: QueuedIds | None = None) -> Stat
     each event: then the ids of the queue are not collected again. Raises
     :class:`InvalidValueError` for a change that contradicts the state.
     """
-    draft = _StateDraft(state, event.at_s, _advanced(state, event), queued or QueuedIds())
+    draft = _StateDraft(state, event.at_s, _trainers_at_event(state, event), queued or QueuedIds())
     for change in event.changes:
         draft.apply(change)
     admitted = draft.admit()
@@ -84,7 +84,7 @@ def _changes_estimates(
     return any(a.trainer.learning and a.trainer.learning.blank for a in after.active)
 
 
-def _advanced(state: State, event: Event) -> tuple[Active, ...]:
+def _trainers_at_event(state: State, event: Event) -> tuple[Active, ...]:
     """Return the admitted trainers at the time of the event, with the reports that it contains.
 
     A trainer that waits without any report is the same object: thousands may wait.
@@ -130,8 +130,8 @@ class _StateDraft:
             case TrainerSubmitted(trainer):
                 (self._submitted_pools if trainer.fill else self._submitted).append(trainer)
             case TrainerFinished(trainer_id):
-                self._enqueue()
-                self.active, self.queue = _finished(trainer_id, self.active, self.queue)
+                self._append_submitted()
+                self.active, self.queue = _without_finished(trainer_id, self.active, self.queue)
             case ParallelChanged():
                 self.max_parallel = change.max_parallel
             case TimerDue():
@@ -143,14 +143,14 @@ class _StateDraft:
 
         Raises :class:`InvalidValueError` for an id that is taken.
         """
-        self._enqueue()
+        self._append_submitted()
         places = len(self.queue)
         if self.max_parallel is not None:
             admitted_count = sum(not a.trainer.fill for a in self.active)
             places = max(self.max_parallel - admitted_count, 0)
         admitted, self.queue = self.queue[:places], self.queue[places:]
         if self._submitted_pools:
-            unfinished_ids = ({t.id for t in (*self.queue, *admitted)}, _ids(self.active))
+            unfinished_ids = ({t.id for t in (*self.queue, *admitted)}, _trainer_ids(self.active))
             _check_new(self._submitted_pools, unfinished_ids)
             admitted = (*admitted, *self._submitted_pools)
         new = (Active(trainer, admitted_s=self._at_s) for trainer in admitted)
@@ -164,12 +164,14 @@ class _StateDraft:
         self.grain = self.grain.finer(Grain.of(change.joined))
         self.classes = node_classes.changed_classes(self.classes, change)
         if change.left:
-            self.active = tuple([_without(a, change.left, self._at_s) for a in self.active])
+            self.active = tuple(
+                [_without_nodes(admitted, change.left, self._at_s) for admitted in self.active]
+            )
 
-    def _enqueue(self) -> None:
+    def _append_submitted(self) -> None:
         """Append the submitted trainers to the queue."""
         if self._submitted:
-            self.queue = _enqueued(self.active, self.queue, self._submitted, self._queued)
+            self.queue = _extended_queue(self.active, self.queue, self._submitted, self._queued)
             self._submitted = []
 
 
@@ -182,13 +184,13 @@ def decide(state: State, policy: Policy, event: Event, order: NameOrder | None =
     breaks a rule.
     """
     without_pools = trainings(state)
-    plan = _decide(without_pools, policy, event, order)
+    plan = _checked_plan(without_pools, policy, event, order)
     if without_pools is state:  # no pool fills
         return plan
     return filled(state, plan)
 
 
-def _decide(state: State, policy: Policy, event: Event, order: NameOrder | None) -> Plan:
+def _checked_plan(state: State, policy: Policy, event: Event, order: NameOrder | None) -> Plan:
     """Ask the policy, check its counts (Eqns 3, 5), place them on nodes (Eqn 6), and drop growth
     that cannot pay off.
 
@@ -197,28 +199,30 @@ def _decide(state: State, policy: Policy, event: Event, order: NameOrder | None)
     parts = node_classes.parts(state)
     decision, memory = node_classes.decide_by_class(policy, state, event, parts)
     ends = dict(state.window_ends) if state.window_ends else NEVER
-    held = [a.nodes for a in state.active]
+    held = [admitted.nodes for admitted in state.active]
     named = dict(decision.nodes)
     # Placement leaves a set alone that is as large as its count, as named sets are.
     to_place = held
     if named:
-        to_place = [named.get(a.trainer.id, a.nodes) for a in state.active]
+        to_place = [named.get(admitted.trainer.id, admitted.nodes) for admitted in state.active]
     starting = [_NONE] * len(state.active)
     for j, active in enumerate(state.active):
         if active.rescaling is not None:  # thousands may wait, without any
-            starting[j] = _starting(active)
+            starting[j] = _starting_nodes(active)
     nodes = node_classes.place_by_class(
         parts, to_place, decision.counts, ends, starting, order, state.grain
     )
     if ends:
         left_s = {node: end_s - state.at_s for node, end_s in ends.items()}
-        nodes = drop_unprofitable_growth([a.trainer for a in state.active], held, nodes, left_s)
+        nodes = drop_unprofitable_growth(
+            [admitted.trainer for admitted in state.active], held, nodes, left_s
+        )
         counts = tuple(len(placed) for placed in nodes)
         if counts != decision.counts:  # then they are not the solver's, nor all names the policy's
             still_named = tuple(
-                (a.trainer.id, placed)
-                for a, placed in zip(state.active, nodes, strict=True)
-                if named.get(a.trainer.id) == placed
+                (admitted.trainer.id, placed)
+                for admitted, placed in zip(state.active, nodes, strict=True)
+                if named.get(admitted.trainer.id) == placed
             )
             decision = replace(decision, counts=counts, answer=None, nodes=still_named)
     check_placement(state.pool, held, decision.counts, nodes)
@@ -259,26 +263,27 @@ def rescales(before: State, after: State, *, forced: bool = False) -> tuple[Resc
     ``forced`` says of all of them that nodes left the pool. Trainers that have finished get none.
     """
     old_objects = set(map(id, before.active))  # hundreds may wait: most are the same object
-    changed = [a for a in after.active if id(a) not in old_objects]
+    changed = [admitted for admitted in after.active if id(admitted) not in old_objects]
     if not changed:
         return ()
-    held = {a.trainer.id: a.nodes for a in before.active}
+    held = {admitted.trainer.id: admitted.nodes for admitted in before.active}
     steps = [
-        Rescale(a.trainer.id, old, a.nodes, forced)
-        for a in changed
-        if (old := held.get(a.trainer.id, _NONE)) is not a.nodes and old != a.nodes
+        Rescale(admitted.trainer.id, old, admitted.nodes, forced)
+        for admitted in changed
+        if (old := held.get(admitted.trainer.id, _NONE)) is not admitted.nodes
+        and old != admitted.nodes
     ]
     return tuple(sorted(steps, key=lambda step: len(step.after) > len(step.before)))
 
 
-def _starting(a: Active) -> Nodes:
+def _starting_nodes(admitted: Active) -> Nodes:
     """Return the nodes of a trainer that do not train yet; they are the first to be released."""
-    if a.rescaling is None or a.rescaling.switch_s is None:
+    if admitted.rescaling is None or admitted.rescaling.switch_s is None:
         return _NONE
-    return a.nodes - a.rescaling.training
+    return admitted.nodes - admitted.rescaling.training
 
 
-def _without(active: Active, left: Nodes, at_s: float) -> Active:
+def _without_nodes(active: Active, left: Nodes, at_s: float) -> Active:
     """Return the trainer after the nodes ``left`` have left the pool; the same object if it had
     none of them.
     """
@@ -287,53 +292,61 @@ def _without(active: Active, left: Nodes, at_s: float) -> Active:
     return _with_nodes(active, active.nodes - left, at_s)
 
 
-def _with_nodes(a: Active, nodes: Nodes, at_s: float) -> Active:
+def _with_nodes(admitted: Active, nodes: Nodes, at_s: float) -> Active:
     """Return the trainer on ``nodes`` from ``at_s`` on, with the rescale that this begins."""
     return Active(
-        trainer=a.trainer,
+        trainer=admitted.trainer,
         nodes=nodes,
-        samples_done=a.samples_done,
-        admitted_s=a.admitted_s,
-        run_s=a.run_s,
-        node_s=a.node_s,
-        losses=a.losses,
-        submitted=a.submitted,
-        sized_s=a.sized_s if len(nodes) == len(a.nodes) else at_s,
-        rescaling=rescaled(a.trainer, a.rescaling, a.nodes, nodes, at_s),
+        samples_done=admitted.samples_done,
+        admitted_s=admitted.admitted_s,
+        run_s=admitted.run_s,
+        node_s=admitted.node_s,
+        losses=admitted.losses,
+        submitted=admitted.submitted,
+        sized_s=admitted.sized_s if len(nodes) == len(admitted.nodes) else at_s,
+        rescaling=rescaled(admitted.trainer, admitted.rescaling, admitted.nodes, nodes, at_s),
     )
 
 
 def _with_reports(
-    a: Active, at_s: float, passed_s: float, done: dict[str, float], losses: dict[str, float]
+    admitted: Active, at_s: float, passed_s: float, done: dict[str, float], losses: dict[str, float]
 ) -> Active:
     """Return the trainer at ``at_s``, ``passed_s`` seconds later, with its latest reports.
 
     ``done`` has the samples processed so far and ``losses`` the latest loss, by trainer id. The
     same object is returned if nothing of it changes.
     """
-    trainer_id, nodes = a.trainer.id, a.nodes
-    samples = done.get(trainer_id, a.samples_done)
-    history = a.losses
+    trainer_id, nodes = admitted.trainer.id, admitted.nodes
+    samples = done.get(trainer_id, admitted.samples_done)
+    history = admitted.losses
     if (loss := losses.get(trainer_id)) is not None:
-        history = Losses(loss, loss, samples) if history is None else history.then(samples, loss)
-    rest = None if a.rescaling is None else a.rescaling.at(at_s)
-    if not nodes and samples == a.samples_done and history is a.losses and rest is a.rescaling:
-        return a
+        history = (
+            Losses(loss, loss, samples) if history is None else history.after_report(samples, loss)
+        )
+    rest = None if admitted.rescaling is None else admitted.rescaling.at(at_s)
+    if (
+        not nodes
+        and samples == admitted.samples_done
+        and history is admitted.losses
+        and rest is admitted.rescaling
+    ):
+        return admitted
     return Active(
-        trainer=a.trainer,
+        trainer=admitted.trainer,
         nodes=nodes,
         samples_done=samples,
-        admitted_s=a.admitted_s,
-        run_s=a.run_s + passed_s if nodes else a.run_s,
-        node_s=a.node_s + passed_s * len(nodes),
+        admitted_s=admitted.admitted_s,
+        run_s=admitted.run_s + passed_s if nodes else admitted.run_s,
+        node_s=admitted.node_s + passed_s * len(nodes),
         losses=history,
-        submitted=a.submitted,
-        sized_s=a.sized_s,
+        submitted=admitted.submitted,
+        sized_s=admitted.sized_s,
         rescaling=rest,
     )
 
 
 def _check_pool_change(pool: Nodes, change: PoolChanged) -> None:
+    """Raise InvalidValueError unless nodes leave that are in the pool, and join that are not."""
     if not change.left <= pool:
         raise InvalidValueError(f"node {min(change.left - pool)} left but was not in the pool")
     if not change.joined.isdisjoint(pool):
@@ -342,14 +355,14 @@ def _check_pool_change(pool: Nodes, change: PoolChanged) -> None:
         )
 
 
-def _enqueued(
+def _extended_queue(
     active: tuple[Active, ...],
     queue: tuple[Trainer, ...],
     new: Sequence[Trainer],
     queued: QueuedIds,
 ) -> tuple[Trainer, ...]:
     """Return the queue with the new trainers at its end. Cost: O(J + queue + new)."""
-    _check_new(new, (queued.ids_of(queue), _ids(active)))
+    _check_new(new, (queued.ids_of(queue), _trainer_ids(active)))
     return queued.appended(queue, new)
 
 
@@ -367,8 +380,8 @@ def _check_new(new: Sequence[Trainer], taken: Sequence[Set[str]]) -> None:
             raise _taken_id_error(next(trainer.id for trainer in new if trainer.id in ids))
 
 
-def _ids(active: Sequence[Active]) -> set[str]:
-    return {a.trainer.id for a in active}
+def _trainer_ids(active: Sequence[Active]) -> set[str]:
+    return {admitted.trainer.id for admitted in active}
 
 
 class QueuedIds:
@@ -409,17 +422,17 @@ def _taken_id_error(trainer_id: str) -> InvalidValueError:
     return InvalidValueError(f"trainer id {trainer_id!r} is taken, expected a new one")
 
 
-def _finished(
+def _without_finished(
     trainer_id: str, active: tuple[Active, ...], queue: tuple[Trainer, ...]
 ) -> tuple[tuple[Active, ...], tuple[Trainer, ...]]:
     """Return the active trainers and the queue without the finished trainer.
 
     Raises :class:`InvalidValueError` for an id that neither has: that is a bug of the world.
     """
-    rest = tuple(a for a in active if a.trainer.id != trainer_id)
+    rest = tuple(admitted for admitted in active if admitted.trainer.id != trainer_id)
     if len(rest) < len(active):
         return rest, queue
-    waiting = tuple(t for t in queue if t.id != trainer_id)
+    waiting = tuple(trainer for trainer in queue if trainer.id != trainer_id)
     if len(waiting) == len(queue):
         raise InvalidValueError(f"trainer {trainer_id!r} finished but is not known")
     return rest, waiting

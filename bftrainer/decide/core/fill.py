@@ -22,9 +22,11 @@ _NONE: Nodes = frozenset()
 
 def trainings(state: State) -> State:
     """Return the state without pools that fill; the same object if there is none."""
-    if not any(a.trainer.fill for a in state.active):
+    if not any(admitted.trainer.fill for admitted in state.active):
         return state
-    return replace(state, active=tuple(a for a in state.active if not a.trainer.fill))
+    return replace(
+        state, active=tuple(admitted for admitted in state.active if not admitted.trainer.fill)
+    )
 
 
 def filled(state: State, plan: Plan) -> Plan:
@@ -34,9 +36,9 @@ def filled(state: State, plan: Plan) -> Plan:
     before a worker could start is left out.
     """
     planned = iter(plan.nodes)
-    nodes = [_NONE if a.trainer.fill else next(planned) for a in state.active]
+    nodes = [_NONE if admitted.trainer.fill else next(planned) for admitted in state.active]
     free = state.pool.difference(*plan.nodes)  # a pool's present nodes are free, too
-    pools = [j for j, a in enumerate(state.active) if a.trainer.fill]
+    pools = [j for j, admitted in enumerate(state.active) if admitted.trainer.fill]
     for name, of_class in _by_class(state, free):
         members = [
             j for j in pools if not nodes[j] and _class_of(state.active[j], state, free) == name
@@ -92,17 +94,17 @@ def _by_class(state: State, free: Nodes) -> list[tuple[str, Nodes]]:
     return [("", rest), *((name, nodes & free) for name, nodes in state.classes)]
 
 
-def _class_of(a: Active, state: State, free: Nodes) -> str:
+def _class_of(admitted: Active, state: State, free: Nodes) -> str:
     """Return the class whose nodes a pool gets, if the trainings leave the nodes ``free``.
 
     It is the class that the pool names; else that of its present nodes, as long as any of them is
     free; else the class with the most free nodes.
     """
-    if a.trainer.node_class is not None:
-        return a.trainer.node_class
+    if admitted.trainer.node_class is not None:
+        return admitted.trainer.node_class
     name, _ = max(
         _by_class(state, free),
-        key=lambda entry: (not a.nodes.isdisjoint(entry[1]), len(entry[1])),
+        key=lambda entry: (not admitted.nodes.isdisjoint(entry[1]), len(entry[1])),
     )
     return name
 

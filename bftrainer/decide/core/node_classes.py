@@ -53,18 +53,18 @@ def parts(state: State) -> tuple[Part, ...]:
     unassigned nodes; if it fits none, to the class with the largest fair share.
     """
     everyone = tuple(range(len(state.active)))
-    if not state.classes and all(a.trainer.node_class is None for a in state.active):
+    if not state.classes and all(admitted.trainer.node_class is None for admitted in state.active):
         return (Part(ALIKE, state.pool, everyone),)
-    pools = _pools(state)
+    pools = _pools_by_class(state)
     if len(pools) <= 1:  # no choice for any trainer
         return tuple(Part(name, nodes, everyone) for name, nodes in pools.items())
-    members = _members(state, pools)
+    members = _trainers_by_class(state, pools)
     return tuple(
         Part(name, pools[name], tuple(sorted(indices))) for name, indices in members.items()
     )
 
 
-def _pools(state: State) -> dict[str, Nodes]:
+def _pools_by_class(state: State) -> dict[str, Nodes]:
     """Return the nodes of every class, by its name: of the classes of the pool, of ``ALIKE`` for
     nodes without a class, and of classes that a trainer names, which may have none.
     """
@@ -77,7 +77,7 @@ def _pools(state: State) -> dict[str, Nodes]:
     return pools
 
 
-def _members(state: State, pools: dict[str, Nodes]) -> dict[str, list[int]]:
+def _trainers_by_class(state: State, pools: dict[str, Nodes]) -> dict[str, list[int]]:
     """Assign every trainer to a class, by the rules of :func:`parts`.
 
     Returns the indices of the trainers of each class, in the order of the classes' names.
@@ -228,9 +228,9 @@ def _joined_answer(counts: tuple[int, ...], answers: Sequence[Answer]) -> Answer
     """
     return Answer(
         counts=counts,
-        objective_value=sum(a.objective_value for a in answers),
-        solver="+".join(sorted({a.solver for a in answers})),
-        status=max((a.status for a in answers), key=list(Status).index),
-        gap=max(a.gap for a in answers),
-        fallbacks=tuple(f for a in answers for f in a.fallbacks),
+        objective_value=sum(answer.objective_value for answer in answers),
+        solver="+".join(sorted({answer.solver for answer in answers})),
+        status=max((answer.status for answer in answers), key=list(Status).index),
+        gap=max(answer.gap for answer in answers),
+        fallbacks=tuple(fallback for answer in answers for fallback in answer.fallbacks),
     )

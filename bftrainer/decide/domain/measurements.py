@@ -72,9 +72,11 @@ class Measurements:
         if is_measured:
             earlier_windows, earlier_s = self.points[i].windows, self.points[i].seconds
             larger = self.points[i + 1 :]
-        windows = _appended(earlier_windows, samples_per_s)
+        windows = _latest_values(earlier_windows, samples_per_s)
         rate = middle(windows)
-        point = RatePoint(nodes, windows, earlier_s + seconds, rate, _squares(windows, rate))
+        point = RatePoint(
+            nodes, windows, earlier_s + seconds, rate, _squared_deviations(windows, rate)
+        )
         return replace(self, points=(*self.points[:i], point, *larger))
 
     def with_stall(
@@ -88,15 +90,17 @@ class Measurements:
         only until a start was measured.
         """
         if not grew:
-            return replace(self, downs=_appended(self.downs, seconds))
+            return replace(self, downs=_latest_values(self.downs, seconds))
         if start_s is not None:
             # Stalls before the first measured start include the start: they are forgotten.
             switches = self.ups if self.starts else ()
             return replace(
-                self, ups=_appended(switches, seconds), starts=_appended(self.starts, start_s)
+                self,
+                ups=_latest_values(switches, seconds),
+                starts=_latest_values(self.starts, start_s),
             )
-        ups = self.ups if self.starts else _appended(self.ups, seconds)
-        zeros = _appended(self.from_zero, seconds) if from_zero else self.from_zero
+        ups = self.ups if self.starts else _latest_values(self.ups, seconds)
+        zeros = _latest_values(self.from_zero, seconds) if from_zero else self.from_zero
         return replace(self, ups=ups, from_zero=zeros)
 
     def noise(self) -> float:
@@ -109,12 +113,12 @@ class Measurements:
         return math.sqrt(math.fsum(p.squares for p in self.points) / degrees_of_freedom)
 
 
-def _appended(values: tuple[float, ...], value: float) -> tuple[float, ...]:
+def _latest_values(values: tuple[float, ...], value: float) -> tuple[float, ...]:
     """Return the latest ``WINDOWS`` values once ``value`` has come."""
     return (*values[1 - WINDOWS :], value)
 
 
-def _squares(windows: tuple[float, ...], rate: float) -> float:
+def _squared_deviations(windows: tuple[float, ...], rate: float) -> float:
     """Return the sum of the windows' squared deviations from their mean, relative to ``rate``; 0
     for a single window.
 

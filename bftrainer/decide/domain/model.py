@@ -274,6 +274,7 @@ def rates(trainer: Trainer) -> tuple[float, ...]:
 def _rates(
     curve: Curve, min_nodes: int, max_nodes: int, sizes: tuple[int, ...] | None
 ) -> tuple[float, ...]:
+    """Return the samples per second at 0 .. ``max_nodes`` nodes; 0 at sizes that are not legal."""
     legal_sizes = range(min_nodes, max_nodes + 1) if sizes is None else sizes
     rates_by_size = [0.0] * (max_nodes + 1)
     for n in legal_sizes:

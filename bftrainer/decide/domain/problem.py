@@ -123,7 +123,7 @@ class Problem:
         if self.pool_size < 0:
             raise InvalidValueError(f"the pool's size must not be negative, got {self.pool_size}")
         check_not_negative(forward_s=self.forward_s)
-        held = sum(c.current for c in self.demands)
+        held = sum(demand.current for demand in self.demands)
         if held > self.pool_size:
             raise InvalidValueError(
                 f"the trainers hold {counted(held, 'node')}, more than the pool's {self.pool_size}"
@@ -153,7 +153,7 @@ class Problem:
         """Hash the pool and C_j only, for speed: a problem is looked up at every event, and two
         that differ nearly always differ in these.
         """
-        return hash((self.pool_size, self.forward_s, *[c.current for c in self.demands]))
+        return hash((self.pool_size, self.forward_s, *[demand.current for demand in self.demands]))
 
 
 class Status(Enum):

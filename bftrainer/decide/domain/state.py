@@ -29,7 +29,7 @@ class Losses:
     at_samples: float
     per_sample: float | None = None
 
-    def then(self, samples: float, loss: float) -> Losses:
+    def after_report(self, samples: float, loss: float) -> Losses:
         """Return the losses after one more report. A report without new samples only replaces the
         latest value.
         """

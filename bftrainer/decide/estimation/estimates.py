@@ -51,17 +51,17 @@ def estimate(prior: Curve, measured: Measurements) -> Curve:
     if min(prior.per_s) <= TINY * max(prior.per_s):  # nothing to scale
         prior = Curve(prior.nodes, tuple(map(float, prior.nodes)))
     noise = measured.noise()
-    fit = _fit(prior, points, noise)
-    spots = _concave_where_soft(_rising(_weighed(points, fit, noise)), points, noise)
-    filled = _filled(spots, fit, sorted({1, *prior.nodes}))
+    fit = _fitted_prior(prior, points, noise)
+    spots = _concave_where_soft(_non_decreasing(_weighted_rates(points, fit, noise)), points, noise)
+    filled = _filled_points(spots, fit, sorted({1, *prior.nodes}))
     return Curve(tuple(n for n, _ in filled), tuple(v for _, v in filled))
 
 
-def _fit(prior: Curve, points: Sequence[RatePoint], noise: float) -> _Fit:
+def _fitted_prior(prior: Curve, points: Sequence[RatePoint], noise: float) -> _Fit:
     """Fit prior(n) * a * n^b to the measured points in logarithms (step 1); return it as a function
     of n.
     """
-    table = _table(prior)
+    table = _prior_table(prior)
     smallest_rate = TINY * max(p.rate for p in points)
     rows: list[tuple[float, float, float]] = []  # (weight, x, y) of each point
     weight_sum = x_sum = y_sum = 0.0
@@ -87,14 +87,14 @@ def _fit(prior: Curve, points: Sequence[RatePoint], noise: float) -> _Fit:
 
 
 @lru_cache(maxsize=1024)
-def _table(prior: Curve) -> tuple[float, ...]:
+def _prior_table(prior: Curve) -> tuple[float, ...]:
     """Return the prior's values at 0 .. its last node count; from (0, 0) to its first point it is
     linear.
     """
     return tuple(prior.at(n) for n in range(prior.nodes[-1] + 1))
 
 
-def _weighed(points: Sequence[RatePoint], fit: _Fit, noise: float) -> list[float]:
+def _weighted_rates(points: Sequence[RatePoint], fit: _Fit, noise: float) -> list[float]:
     """Combine the measured rate of each point with the fit, weighted by their errors (step 2)."""
     values = []
     for p in points:
@@ -107,7 +107,7 @@ def _weighed(points: Sequence[RatePoint], fit: _Fit, noise: float) -> list[float
     return values
 
 
-def _rising(values: list[float]) -> list[float]:
+def _non_decreasing(values: list[float]) -> list[float]:
     """Return the nearest non-decreasing values, by pooling adjacent violators (step 3)."""
     blocks: list[tuple[float, int]] = []  # (mean, number of values)
     for value in values:
@@ -132,7 +132,7 @@ def _concave_where_soft(
     spots = [(p.nodes, v) for p, v in zip(points, values, strict=True)]
     if noise == 0:
         return spots
-    lifted = _majorant([(0, 0.0), *spots])[1:]
+    lifted = _concave_majorant([(0, 0.0), *spots])[1:]
     result: list[_Spot] = []
     next_value = math.inf
     for (n, v), (_, high), p in zip(
@@ -144,7 +144,7 @@ def _concave_where_soft(
     return result[::-1]
 
 
-def _majorant(spots: Sequence[_Spot]) -> list[_Spot]:
+def _concave_majorant(spots: Sequence[_Spot]) -> list[_Spot]:
     """Return the least concave majorant of the points ``spots``, at the same node counts."""
     hull: list[_Spot] = []
     for n, v in spots:
@@ -168,26 +168,28 @@ def _slope(left: _Spot, right: _Spot) -> float:
     return (right[1] - left[1]) / (right[0] - left[0])
 
 
-def _filled(spots: list[_Spot], fit: _Fit, node_counts: Sequence[int]) -> list[_Spot]:
+def _filled_points(spots: list[_Spot], fit: _Fit, node_counts: Sequence[int]) -> list[_Spot]:
     """Add points at the other node counts of the prior (``node_counts``): between the measured
     ``spots`` and beyond the last (step 4).
     """
     from_zero: list[_Spot] = [(0, 0.0), *spots]
     slopes = [_slope(low, high) for low, high in pairwise(from_zero)]
-    beyond = _beyond(spots[-1], slopes[-1], fit, [n for n in node_counts if n > spots[-1][0]])
+    beyond = _points_beyond(
+        spots[-1], slopes[-1], fit, [n for n in node_counts if n > spots[-1][0]]
+    )
     slopes.append(_slope(spots[-1], beyond[0]) if beyond else 0.0)
     filled: list[_Spot] = []
     for i, (low, high) in enumerate(pairwise(from_zero)):
         inside = [n for n in node_counts if low[0] < n < high[0]]
         if inside and _is_concave_around(slopes, i):
-            filled += _between(low, high, slopes, i, inside, fit)
+            filled += _points_between(low, high, slopes, i, inside, fit)
         elif inside and i == 0:  # a curve has no point at 0: its first one must be on the chord
             filled.append((inside[0], slopes[0] * inside[0]))
         filled.append(high)
     return [*filled, *beyond]
 
 
-def _beyond(last: _Spot, slope: float, fit: _Fit, node_counts: Sequence[int]) -> list[_Spot]:
+def _points_beyond(last: _Spot, slope: float, fit: _Fit, node_counts: Sequence[int]) -> list[_Spot]:
     """Return points for the ``node_counts`` beyond the ``last`` measured one (step 4).
 
     They follow the fit, scaled to meet the last point, and neither fall nor rise faster than
@@ -199,7 +201,7 @@ def _beyond(last: _Spot, slope: float, fit: _Fit, node_counts: Sequence[int]) ->
     for n in node_counts:
         highest = last_v + slope * (n - last_n)
         points.append((n, max(points[-1][1], min(fit(n) * scale, highest))))
-    return _majorant(points)[1:]
+    return _concave_majorant(points)[1:]
 
 
 def _is_concave_around(slopes: list[float], i: int) -> bool:
@@ -209,7 +211,7 @@ def _is_concave_around(slopes: list[float], i: int) -> bool:
     return (i == 0 or slopes[i - 1] >= slopes[i]) and slopes[i] >= slopes[i + 1]
 
 
-def _between(
+def _points_between(
     low: _Spot, high: _Spot, slopes: list[float], i: int, inside: list[int], fit: _Fit
 ) -> list[_Spot]:
     """Return points for the node counts ``inside`` one segment, from ``low`` to ``high`` (step 4).
@@ -229,4 +231,4 @@ def _between(
         value = fit(n) * (left_scale + (right_scale - left_scale) * part)
         top = min(v1 - right_slope * (n1 - n), v0 + left_slope * (n - n0))
         filled.append((n, max(min(value, top), v0 + (v1 - v0) * part)))
-    return _majorant([low, *filled, high])[1:-1]
+    return _concave_majorant([low, *filled, high])[1:-1]

@@ -121,7 +121,11 @@ def add_measurements(state: State, measured: tuple[Measured, ...]) -> tuple[ByKe
     """
     if not measured:
         return state.measurements, frozenset()
-    trainers = {a.trainer.id: a.trainer for a in state.active if a.trainer.learning is not None}
+    trainers = {
+        admitted.trainer.id: admitted.trainer
+        for admitted in state.active
+        if admitted.trainer.learning is not None
+    }
     by_key = dict(state.measurements)
     changed_keys = set()
     for report in measured:
@@ -157,7 +161,9 @@ def with_lengths(state: State, measured: tuple[Measured, ...]) -> State:
     }
     if not totals:
         return state
-    active = tuple(_with_length(a, totals.get(a.trainer.id)) for a in state.active)
+    active = tuple(
+        _with_length(admitted, totals.get(admitted.trainer.id)) for admitted in state.active
+    )
     queue = []
     for trainer in state.queue:
         if trainer.id in totals:
@@ -166,14 +172,18 @@ def with_lengths(state: State, measured: tuple[Measured, ...]) -> State:
     return replace(state, active=active, queue=tuple(queue))
 
 
-def _with_length(a: Active, samples_total: float | None) -> Active:
+def _with_length(admitted: Active, samples_total: float | None) -> Active:
     """Return the trainer with this length, in the submitted values too; unchanged for None."""
     if samples_total is None:
-        return a
-    submitted = a.submitted
+        return admitted
+    submitted = admitted.submitted
     if submitted is not None:
         submitted = replace(submitted, samples_total=samples_total)
-    return replace(a, trainer=replace(a.trainer, samples_total=samples_total), submitted=submitted)
+    return replace(
+        admitted,
+        trainer=replace(admitted.trainer, samples_total=samples_total),
+        submitted=submitted,
+    )
 
 
 def _may_change_curve(trainer: Trainer, measured: Measurements, nodes: int) -> bool:
@@ -220,7 +230,7 @@ def with_estimates(state: State, learned: frozenset[str]) -> State:
             or _may_explore(a, measured, state.at_s)
         ):
             submitted = a.submitted or a.trainer
-            prior = _prior(
+            prior = _prior_curve(
                 submitted, measured, per_node, len(state.pool), is_alone=len(state.active) == 1
             )
             if (key, prior) not in curves:  # trainers of one model have one curve
@@ -240,17 +250,17 @@ def wake_s(state: State) -> float | None:
     """
     earliest_s = None
     measurements: dict[str, Measurements] | None = None
-    for a in state.active:
-        if a.trainer.learning is None or not a.nodes:
+    for admitted in state.active:
+        if admitted.trainer.learning is None or not admitted.nodes:
             continue
         measurements = dict(state.measurements) if measurements is None else measurements
-        due_s = _due_s(a, measurements.get(key_of(a.trainer)), state.at_s)
+        due_s = _due_s(admitted, measurements.get(key_of(admitted.trainer)), state.at_s)
         if due_s is not None and (earliest_s is None or due_s < earliest_s):
             earliest_s = due_s
     return earliest_s
 
 
-def _due_s(a: Active, measured: Measurements | None, now_s: float) -> float | None:
+def _due_s(admitted: Active, measured: Measurements | None, now_s: float) -> float | None:
     """Return the time after ``now_s`` at which a trainer with nodes may get another estimate; None
     if only an event can change that.
 
@@ -258,15 +268,17 @@ def _due_s(a: Active, measured: Measurements | None, now_s: float) -> float | No
     may be tried on another size. For a trainer that does not report, the wait doubles each time, up
     to ``PATIENCE_S``.
     """
-    settings = a.trainer.learning
+    settings = admitted.trainer.learning
     assert settings is not None
-    if measured is not None and measured.has_point_near(len(a.nodes)):
-        trial_s = a.sized_s + _trial_after_s(a)
+    if measured is not None and measured.has_point_near(len(admitted.nodes)):
+        trial_s = admitted.sized_s + _trial_after_s(admitted)
         return trial_s if trial_s > now_s and not _spans_factor_two(measured) else None
-    wait_s = 1.25 * (settings.window_s + max(a.trainer.growth_s, a.trainer.scale_down_s))
-    while a.sized_s + wait_s <= now_s:
+    wait_s = 1.25 * (
+        settings.window_s + max(admitted.trainer.growth_s, admitted.trainer.scale_down_s)
+    )
+    while admitted.sized_s + wait_s <= now_s:
         wait_s *= 2
-    return a.sized_s + wait_s if wait_s <= PATIENCE_S else None
+    return admitted.sized_s + wait_s if wait_s <= PATIENCE_S else None
 
 
 def best_per_node(active: tuple[Active, ...], measurements: dict[str, Measurements]) -> float:
@@ -276,13 +288,17 @@ def best_per_node(active: tuple[Active, ...], measurements: dict[str, Measuremen
     If all are guessed, it is that of any measurement; without one, 1.
     """
     best = 0.0
-    for a in active:
-        t = a.trainer
+    for admitted in active:
+        t = admitted.trainer
         if not _is_guessed(t, measurements):
             best = max(best, t.curve.at(t.min_nodes) / t.min_nodes)
     if best == 0.0:
         best = max(
-            (p.rate / p.nodes for measured in measurements.values() for p in measured.points),
+            (
+                point.rate / point.nodes
+                for measured in measurements.values()
+                for point in measured.points
+            ),
             default=0.0,
         )
     return best or 1.0
@@ -308,13 +324,13 @@ def known_rates(state: State) -> dict[str, float]:
     """
     measurements = dict(state.measurements)
     return {
-        a.trainer.id: a.trainer.curve.at(len(a.nodes))
-        for a in state.active
-        if a.nodes and not _is_guessed(a.trainer, measurements)
+        admitted.trainer.id: admitted.trainer.curve.at(len(admitted.nodes))
+        for admitted in state.active
+        if admitted.nodes and not _is_guessed(admitted.trainer, measurements)
     }
 
 
-def _prior(
+def _prior_curve(
     submitted: Trainer, measured: Measurements, per_node: float, pool: int, *, is_alone: bool
 ) -> Curve:
     """Return the curve that is assumed where nothing has been measured.
@@ -329,13 +345,18 @@ def _prior(
     if not settings.blank:
         return submitted.curve
     if measured.points:
-        return _shape(submitted.min_nodes, submitted.max_nodes)
+        return _assumed_curve(submitted.min_nodes, submitted.max_nodes)
     share_nodes = pool if is_alone else int(settings.share * pool)
-    return _guess(submitted, per_node, share_nodes)
+    return _guessed_curve(submitted, per_node, share_nodes)
 
 
 def _with_estimate(
-    a: Active, submitted: Trainer, curve: Curve, measured: Measurements, pool: int, at_s: float
+    admitted: Active,
+    submitted: Trainer,
+    curve: Curve,
+    measured: Measurements,
+    pool: int,
+    at_s: float,
 ) -> Active:
     """Return the trainer with this curve, the measured costs, and the sizes to which a trial
     restricts it at ``at_s``.
@@ -343,17 +364,17 @@ def _with_estimate(
     ``pool`` is the number of nodes. The same object is returned if nothing changed by more than the
     tolerance. A trainer is new here until it has ``submitted`` values of its own.
     """
-    sizes = _trial_sizes(a, submitted, measured, pool, at_s) or submitted.sizes
+    sizes = _trial_sizes(admitted, submitted, measured, pool, at_s) or submitted.sizes
     # A trial on more nodes begins at a measured size, and must look worth it to the policy.
     if sizes != submitted.sizes and sizes is not None and measured.at(sizes[0]) is not None:
         curve = _linear_beyond(curve, sizes[0], submitted.max_nodes)
-    is_new = a.submitted is None
-    current = submitted if is_new else a.trainer
+    is_new = admitted.submitted is None
+    current = submitted if is_new else admitted.trainer
     costs = with_costs(submitted, current, measured)
-    if not is_new and not _differ(current.curve, curve):
+    if not is_new and not _curves_differ(current.curve, curve):
         curve = current.curve
     if curve is current.curve and costs is current and sizes == current.sizes:
-        return replace(a, submitted=submitted) if is_new else a
+        return replace(admitted, submitted=submitted) if is_new else admitted
     requested = submitted.requested_nodes
     if requested is not None and sizes is not None and requested not in sizes:
         # The requested size must be legal also during a trial: the nearest one below, or above.
@@ -368,7 +389,7 @@ def _with_estimate(
         sizes=sizes,
         requested_nodes=requested,
     )
-    return replace(a, trainer=estimated, submitted=submitted)
+    return replace(admitted, trainer=estimated, submitted=submitted)
 
 
 def _linear_beyond(curve: Curve, size: int, max_nodes: int) -> Curve:
@@ -385,7 +406,7 @@ def _linear_beyond(curve: Curve, size: int, max_nodes: int) -> Curve:
     return Curve(nodes, tuple(per_s))
 
 
-def _guess(trainer: Trainer, per_node: float, share_nodes: int) -> Curve:
+def _guessed_curve(trainer: Trainer, per_node: float, share_nodes: int) -> Curve:
     """Return the curve of a trainer about which nothing is known.
 
     It has ``per_node`` samples per second and node, as the best of the others, up to
@@ -398,7 +419,7 @@ def _guess(trainer: Trainer, per_node: float, share_nodes: int) -> Curve:
 
 
 @lru_cache(maxsize=1024)
-def _shape(min_nodes: int, max_nodes: int) -> Curve:
+def _assumed_curve(min_nodes: int, max_nodes: int) -> Curve:
     """Return the curve n^``SCALES_AS``: the assumed scaling of a trainer that was submitted without
     a curve.
     """
@@ -406,14 +427,14 @@ def _shape(min_nodes: int, max_nodes: int) -> Curve:
     return Curve(tuple(nodes), tuple(n**SCALES_AS for n in nodes))
 
 
-def _is_exploring(a: Active) -> bool:
+def _is_exploring(admitted: Active) -> bool:
     """Whether the trainer is being measured on another size: its legal sizes are not those
     submitted.
     """
-    return a.submitted is not None and a.trainer.sizes != a.submitted.sizes
+    return admitted.submitted is not None and admitted.trainer.sizes != admitted.submitted.sizes
 
 
-def lessons(state: State) -> frozenset[str]:
+def measurement_texts(state: State) -> frozenset[str]:
     """Return texts that say what was measured so far, and which trainers are on trial.
 
     When a new text appears, trainers may use nodes that they did not use before.
@@ -421,7 +442,9 @@ def lessons(state: State) -> frozenset[str]:
     sizes = {
         f"{key}, {counted(len(measured.points), 'size')}" for key, measured in state.measurements
     }
-    trials = {f"{a.trainer.id} on trial" for a in state.active if _is_exploring(a)}
+    trials = {
+        f"{admitted.trainer.id} on trial" for admitted in state.active if _is_exploring(admitted)
+    }
     return frozenset(sizes | trials)
 
 
@@ -430,34 +453,34 @@ def _spans_factor_two(measured: Measurements) -> bool:
     return bool(measured.points) and measured.points[-1].nodes >= 2 * measured.points[0].nodes
 
 
-def _may_explore(a: Active, measured: Measurements, at_s: float) -> bool:
+def _may_explore(admitted: Active, measured: Measurements, at_s: float) -> bool:
     """Whether a trainer may be put on another size now, to measure how it scales.
 
     It must have kept its size for ``explore_after_s`` (ten times as long to shrink), and its
     measured sizes must not yet span a factor of two.
     """
-    settings = a.trainer.learning
+    settings = admitted.trainer.learning
     assert settings is not None
     if (
         not settings.explore_after_s
-        or len(a.nodes) < a.trainer.min_nodes
+        or len(admitted.nodes) < admitted.trainer.min_nodes
         or not measured.points
         or _spans_factor_two(measured)
     ):
         return False
-    return at_s - a.sized_s >= _trial_after_s(a)
+    return at_s - admitted.sized_s >= _trial_after_s(admitted)
 
 
-def _trial_after_s(a: Active) -> float:
+def _trial_after_s(admitted: Active) -> float:
     """Return how long a trainer keeps its size before it may be measured on another one."""
-    settings = a.trainer.learning
+    settings = admitted.trainer.learning
     assert settings is not None
-    is_small = len(a.nodes) < 2 * a.trainer.min_nodes
+    is_small = len(admitted.nodes) < 2 * admitted.trainer.min_nodes
     return settings.explore_after_s * (1 if is_small else DOWN_WAITS)
 
 
 def _trial_sizes(
-    a: Active, submitted: Trainer, measured: Measurements, pool: int, at_s: float
+    admitted: Active, submitted: Trainer, measured: Measurements, pool: int, at_s: float
 ) -> tuple[int, ...] | None:
     """Return the sizes to which a trainer is restricted while it is measured on another size; None
     if it is not.
@@ -468,13 +491,17 @@ def _trial_sizes(
     """
     settings = submitted.learning
     assert settings is not None
-    if _is_exploring(a):
-        patience_s = STEP * (settings.window_s + max(a.trainer.growth_s, a.trainer.scale_down_s))
-        is_late = at_s - a.sized_s > patience_s and not measured.has_point_near(len(a.nodes))
-        return None if _spans_factor_two(measured) or is_late else a.trainer.sizes
-    if not _may_explore(a, measured, at_s):
+    if _is_exploring(admitted):
+        patience_s = STEP * (
+            settings.window_s + max(admitted.trainer.growth_s, admitted.trainer.scale_down_s)
+        )
+        is_late = at_s - admitted.sized_s > patience_s and not measured.has_point_near(
+            len(admitted.nodes)
+        )
+        return None if _spans_factor_two(measured) or is_late else admitted.trainer.sizes
+    if not _may_explore(admitted, measured, at_s):
         return None
-    present = len(a.nodes)
+    present = len(admitted.nodes)
     legal_sizes = sizes_of(submitted)
     smaller = tuple(n for n in legal_sizes if present / STEP**1.5 <= n <= present / 2)
     if smaller:
@@ -484,7 +511,7 @@ def _trial_sizes(
     return (present, *larger) if larger else None
 
 
-def _differ(old: Curve, new: Curve) -> bool:
+def _curves_differ(old: Curve, new: Curve) -> bool:
     """Whether the curves differ by more than the tolerance at any breakpoint, or end at different
     node counts.
     """

@@ -83,8 +83,10 @@ class BFTrainer:
             forward_s,
         )
         candidates = [state.active[j] for j in order.members]
-        values = [self.objective.value(a.trainer, None) for a in candidates]
-        full_demands = _demands(candidates, values, state.at_s, self.forward_s, self._demand_cache)
+        values = [self.objective.value(candidate.trainer, None) for candidate in candidates]
+        full_demands = _trainer_demands(
+            candidates, values, state.at_s, self.forward_s, self._demand_cache
+        )
         demands = [
             _within_remaining_time(active, demand, state.at_s, forward_s)
             for active, demand in zip(candidates, full_demands, strict=True)
@@ -146,11 +148,13 @@ def demands_of(
     start.
     """
     return tuple(
-        _demands(state.active, objective.of(state), state.at_s, forward_s, cache or DemandCache())
+        _trainer_demands(
+            state.active, objective.of(state), state.at_s, forward_s, cache or DemandCache()
+        )
     )
 
 
-def _demands(
+def _trainer_demands(
     actives: Sequence[Active],
     values: Sequence[Curve],
     at_s: float,
@@ -179,7 +183,11 @@ def _two_cost_demand(active: Active, value: Curve, at_s: float, forward_s: float
     if active.rescaling is None:
         return _settled_demand(trainer, value, nodes, forward_s)
     return with_two_costs(
-        _demand(trainer, value, nodes), trainer.starts_s(nodes), active.rescaling, at_s, forward_s
+        _trainer_demand(trainer, value, nodes),
+        trainer.starts_s(nodes),
+        active.rescaling,
+        at_s,
+        forward_s,
     )
 
 
@@ -189,12 +197,12 @@ def _settled_demand(trainer: Trainer, value: Curve, nodes: int, forward_s: float
     under way: its costs do not depend on the time.
     """
     return with_two_costs(
-        _demand(trainer, value, nodes), trainer.starts_s(nodes), None, 0.0, forward_s
+        _trainer_demand(trainer, value, nodes), trainer.starts_s(nodes), None, 0.0, forward_s
     )
 
 
 @lru_cache(maxsize=_CACHE_SIZE)
-def _demand(trainer: Trainer, value: Curve, current: int) -> TrainerDemand:
+def _trainer_demand(trainer: Trainer, value: Curve, current: int) -> TrainerDemand:
     """Build the demand of a trainer with this value curve on ``current`` nodes, by Eqn 16."""
     return TrainerDemand(
         id=trainer.id,
@@ -222,12 +230,12 @@ class DemandCache:
         """Return the demand of a trainer with this value curve on ``current`` nodes, by Eqn 16."""
         cached = self._demands.get(trainer.id)
         # Identity spares hashing the curves; equal objects are still found in the lru_cache of
-        # _demand.
+        # _trainer_demand.
         if cached is not None and cached[0] is trainer:
             demand = cached[1]
             if demand.value is value and demand.current == current:
                 return demand
-        demand = _demand(trainer, value, current)
+        demand = _trainer_demand(trainer, value, current)
         if len(self._demands) >= _CACHE_SIZE:
             self._demands.clear()
         self._demands[trainer.id] = trainer, demand

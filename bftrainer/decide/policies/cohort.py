@@ -60,17 +60,17 @@ class Cohort:
         A trainer that has an illegal size after a loss drops to the largest legal one.
         """
         previous = state.memory if isinstance(state.memory, Cohorts) else Cohorts()
-        memory = Cohorts(self._cohorts(previous.joined, state, event))
+        memory = Cohorts(self._updated_cohorts(previous.joined, state, event))
         nodes = self._nodes_after(state, memory)
         counts = tuple(map(len, nodes))
         changed = tuple(
-            (a.trainer.id, new_nodes)
-            for a, new_nodes in zip(state.active, nodes, strict=True)
-            if new_nodes is not a.nodes  # an unchanged set is the same object
+            (admitted.trainer.id, new_nodes)
+            for admitted, new_nodes in zip(state.active, nodes, strict=True)
+            if new_nodes is not admitted.nodes  # an unchanged set is the same object
         )
         return Decision(counts, self._wake_s(state, memory, counts), nodes=changed), memory
 
-    def _cohorts(
+    def _updated_cohorts(
         self, previous: tuple[tuple[float, Nodes], ...], state: State, event: Event
     ) -> tuple[tuple[float, Nodes], ...]:
         """Return the cohorts of the pool after an event: (time at which they joined, nodes).
@@ -97,8 +97,8 @@ class Cohort:
 
         The set of a trainer that keeps its nodes is the same object.
         """
-        held = [a.nodes for a in state.active]
-        are_legal = all(a.trainer.is_legal(len(a.nodes)) for a in state.active)
+        held = [admitted.nodes for admitted in state.active]
+        are_legal = all(admitted.trainer.is_legal(len(admitted.nodes)) for admitted in state.active)
         has_free_nodes = len(state.pool) > sum(map(len, held))
         if not held or (are_legal and not has_free_nodes):
             return held
@@ -120,7 +120,9 @@ class Cohort:
         if not state.active or any(counts):
             return None
         pool_size = len(state.pool)
-        smallest = min(min(sizes_of(a.trainer), default=pool_size + 1) for a in state.active)
+        smallest = min(
+            min(sizes_of(admitted.trainer), default=pool_size + 1) for admitted in state.active
+        )
         if smallest > pool_size:
             return None
         oldest_joined_s, _ = memory.joined[0]

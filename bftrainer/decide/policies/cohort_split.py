@@ -59,28 +59,33 @@ class Division:
         ``values`` are the trainers' value curves, and ``joined`` the cohorts of the pool: (time at
         which they joined, nodes), the oldest first. There must be a trainer.
         """
-        trainers = [a.trainer for a in state.active]
+        trainers = [admitted.trainer for admitted in state.active]
         self._trainers, self._model = trainers, model
-        self._nodes_before = [a.nodes for a in state.active]
+        self._nodes_before = [admitted.nodes for admitted in state.active]
         self._nodes = [set(nodes) for nodes in self._nodes_before]
-        width = 1 + max(t.max_nodes for t in trainers)
+        width = 1 + max(trainer.max_nodes for trainer in trainers)
         self._values = np.array(
-            [_legal_values(v, t, width) for v, t in zip(values, trainers, strict=True)]
+            [
+                _legal_values(value, trainer, width)
+                for value, trainer in zip(values, trainers, strict=True)
+            ]
         )
-        self._rates = np.array([_rates(t, width) for t in trainers])
+        self._rates = np.array([_rate_table(trainer, width) for trainer in trainers])
         self._frozen = np.zeros(len(trainers), dtype=bool)  # they get no more nodes
-        within_s = model.scaled_horizon_s(max(t.growth_s for t in trainers))
+        within_s = model.scaled_horizon_s(max(trainer.growth_s for trainer in trainers))
         self._costs = CohortCosts(
-            up_s=_column([t.growth_s for t in trainers]),
-            down_s=_column([t.scale_down_s for t in trainers]),
-            remaining=_column([_samples_left(a) for a in state.active]),
+            up_s=_as_column([trainer.growth_s for trainer in trainers]),
+            down_s=_as_column([trainer.scale_down_s for trainer in trainers]),
+            remaining=_as_column([_samples_left(admitted) for admitted in state.active]),
             within_s=within_s,
             model=model,
         )
-        self._stall_s = _column([_stall_left_s(a, state.at_s) for a in state.active])
-        self._cohorts = self._columns(state, joined, within_s)
-        self._useful_s = np.array([c.useful_s for c in self._cohorts])
-        self._hit_probabilities = np.array([c.hit for c in self._cohorts])
+        self._stall_s = _as_column(
+            [_stall_left_s(admitted, state.at_s) for admitted in state.active]
+        )
+        self._cohorts = self._cohort_columns(state, joined, within_s)
+        self._useful_s = np.array([cohort.useful_s for cohort in self._cohorts])
+        self._hit_probabilities = np.array([cohort.hit for cohort in self._cohorts])
         self._column_by_node = {
             node: cohort.column for cohort in self._cohorts for node in cohort.members
         }
@@ -97,9 +102,9 @@ class Division:
         while has_gift:
             has_gift = False
             for cohort in self._cohorts:
-                if cohort.nodes and self._split(cohort):
+                if cohort.nodes and self._divide_cohort(cohort):
                     has_gift = True
-            if self._unite():
+            if self._unite_cohorts():
                 has_gift = True
 
     def drop_illegal_sizes(self) -> bool:
@@ -132,7 +137,7 @@ class Division:
             nodes.append(before if len(before) == len(after) else frozenset(after))
         return nodes
 
-    def _columns(
+    def _cohort_columns(
         self, state: State, joined: Sequence[tuple[float, Nodes]], within_s: float
     ) -> list[_CohortColumn]:
         """Return one column per cohort and known window end.
@@ -174,8 +179,8 @@ class Division:
         self._cohort_counts = (self._held > 0).sum(axis=1)
         legal = np.array(
             [
-                largest_legal(t, len(nodes))
-                for t, nodes in zip(self._trainers, self._nodes, strict=True)
+                largest_legal(trainer, len(nodes))
+                for trainer, nodes in zip(self._trainers, self._nodes, strict=True)
             ]
         )
         share_s = np.divide(
@@ -186,9 +191,11 @@ class Division:
             self._expected_hits * self._model.partial_hit_share(self._counts),
             self._expected_hits,
         )
-        self._worths = self._worth(legal[:, None], share_s[:, None], hits[:, None], self._stall_s)
+        self._worths = self._worth_on(
+            legal[:, None], share_s[:, None], hits[:, None], self._stall_s
+        )
 
-    def _worth(
+    def _worth_on(
         self, n: npt.NDArray[np.int64], share_s: Array, hits: Array, stall_s: Array
     ) -> Array:
         """Return the worth of each trainer on ``n`` nodes, shape (J, any); -inf where ``n`` is not
@@ -205,7 +212,7 @@ class Division:
         worth[illegal] = -np.inf
         return worth
 
-    def _gains(self, added: Array, useful_s: Array, hits: Array) -> Array:
+    def _worth_gains(self, added: Array, useful_s: Array, hits: Array) -> Array:
         """Return by how much each trainer's worth rises with ``added`` more nodes, shape (J, any);
         -inf where that is impossible.
 
@@ -215,11 +222,11 @@ class Division:
         n = self._counts[:, None] + added
         share_s = (self._useful_sum_s[:, None] + useful_s) / n
         stall_s = np.maximum(self._stall_s, self._costs.up_s)
-        gains = self._worth(n.astype(np.int64), share_s, hits, stall_s) - self._worths
+        gains = self._worth_on(n.astype(np.int64), share_s, hits, stall_s) - self._worths
         gains[self._frozen] = -np.inf
         return gains
 
-    def _split(self, cohort: _CohortColumn) -> bool:
+    def _divide_cohort(self, cohort: _CohortColumn) -> bool:
         """Give the free nodes of a cohort to the trainers whose worths rise most in sum. Returns
         whether any was given.
         """
@@ -231,16 +238,16 @@ class Division:
         partial_share = self._model.partial_hit_share(self._counts[:, None] + k)
         hits = self._expected_hits[:, None] + np.where(has_nodes, 0.0, cohort.hit)
         hits = np.where(has_no_other, cohort.hit * partial_share, hits)
-        gains = self._gains(k, k * cohort.useful_s, hits)
+        gains = self._worth_gains(k, k * cohort.useful_s, hits)
         gains[gains <= _EPSILON * np.abs(self._worths).max()] = -np.inf
         gifts = best_split(gains, len(cohort.nodes))
         for j, count in gifts:
-            self._give(j, cohort, count)
+            self._give_nodes(j, cohort, count)
         if gifts:
             self._update_sums()
         return bool(gifts)
 
-    def _unite(self) -> bool:
+    def _unite_cohorts(self) -> bool:
         """Give the free nodes of at least two of the oldest cohorts to the one trainer that gains
         most.
 
@@ -258,17 +265,17 @@ class Division:
         hits = self._expected_hits[:, None] + np.cumsum(
             np.where(self._held[:, columns] > 0, 0.0, self._hit_probabilities[columns]), axis=1
         )
-        union_gains = self._gains(sizes[None, : len(cohorts)].astype(float), useful_s, hits)
+        union_gains = self._worth_gains(sizes[None, : len(cohorts)].astype(float), useful_s, hits)
         gains = union_gains[:, 1:]  # column i is the union of the i + 2 oldest
         j, i = np.unravel_index(int(gains.argmax()), gains.shape)
         if gains[j, i] <= _EPSILON * np.abs(self._worths).max():
             return False
         for cohort in cohorts[: int(i) + 2]:
-            self._give(int(j), cohort, len(cohort.nodes))
+            self._give_nodes(int(j), cohort, len(cohort.nodes))
         self._update_sums()
         return True
 
-    def _give(self, j: int, cohort: _CohortColumn, count: int) -> None:
+    def _give_nodes(self, j: int, cohort: _CohortColumn, count: int) -> None:
         """Give trainer ``j`` the first ``count`` free nodes of a cohort, and note the stall of its
         growth. The caller updates the sums afterwards.
         """
@@ -319,7 +326,7 @@ def _stall_left_s(active: Active, now_s: float) -> float:
     return 0.0 if active.rescaling is None else max(active.rescaling.ready_s - now_s, 0.0)
 
 
-def _column(values: Sequence[float]) -> Array:
+def _as_column(values: Sequence[float]) -> Array:
     """Return the values as an array of shape (J, 1)."""
     return np.array(values, dtype=np.float64)[:, None]
 
@@ -334,6 +341,6 @@ def _legal_values(value: Curve, trainer: Trainer, width: int) -> Array:
 
 
 @lru_cache(maxsize=8192)
-def _rates(trainer: Trainer, width: int) -> Array:
+def _rate_table(trainer: Trainer, width: int) -> Array:
     """Return the samples per second at 0 .. ``width`` - 1 nodes, legal or not."""
     return np.interp(np.arange(width), trainer.curve.nodes, trainer.curve.per_s)

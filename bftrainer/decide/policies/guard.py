@@ -51,8 +51,8 @@ class Guarded(Wrapped):
         memory = state.memory if isinstance(state.memory, StarvationClock) else StarvationClock()
         decision, inner = self.policy.decide(replace(state, memory=memory.inner), event)
         counts = list(decision.counts)
-        index = {a.trainer.id: j for j, a in enumerate(state.active)}
-        smallest = [min(sizes_of(a.trainer), default=0) for a in state.active]
+        index = {admitted.trainer.id: j for j, admitted in enumerate(state.active)}
+        smallest = [min(sizes_of(admitted.trainer), default=0) for admitted in state.active]
         starved_since_s = _starvation_starts_s(state, memory, smallest)
         turn_ends_s = self._turn_ends(state, memory, starved_since_s, counts)
         served: set[int] = set()
@@ -97,7 +97,7 @@ class Guarded(Wrapped):
         turn.
         """
         now_s = state.at_s
-        index = {a.trainer.id: j for j, a in enumerate(state.active)}
+        index = {admitted.trainer.id: j for j, admitted in enumerate(state.active)}
         turn_ends_s = {
             name: end_s for name, end_s in memory.turns if end_s > now_s and name in starved_since_s
         }

@@ -50,17 +50,17 @@ class Keeping(Wrapped):
         The decision has the error then (``kept``), and the trainers that cause it (``blamed``).
         """
         try:
-            return self._checked(state, event)
+            return self._checked_decision(state, event)
         except Exception as error:
             decision = Decision(
                 present_counts(state),
                 wake_at_s=state.at_s + RETRY_S,
                 kept=_one_line(error),
-                blamed=self._blamed(state, event),
+                blamed=self._trainers_to_blame(state, event),
             )
             return decision, state.memory
 
-    def _checked(self, state: State, event: Event) -> tuple[Decision, object]:
+    def _checked_decision(self, state: State, event: Event) -> tuple[Decision, object]:
         """Return the decision and the memory of the policy. Raises whatever the policy raises, and
         for a decision or a memory that breaks a rule.
         """
@@ -69,22 +69,26 @@ class Keeping(Wrapped):
         self.check_memory(memory)
         return decision, memory
 
-    def _blamed(self, state: State, event: Event) -> tuple[str, ...]:
+    def _trainers_to_blame(self, state: State, event: Event) -> tuple[str, ...]:
         """Return the ids of the trainers with which the policy fails; none if the fault may be the
         policy's own.
 
         Each of the first ``_MAX_SUSPECTS`` trainers is tried alone, then all others together.
         """
-        suspects = [a for a in state.active[:_MAX_SUSPECTS] if self._fails(state, event, (a,))]
-        others = tuple(a for a in state.active if a not in suspects)
-        if not suspects or not others or self._fails(state, event, others):
+        suspects = [
+            admitted
+            for admitted in state.active[:_MAX_SUSPECTS]
+            if self._policy_fails_with(state, event, (admitted,))
+        ]
+        others = tuple(admitted for admitted in state.active if admitted not in suspects)
+        if not suspects or not others or self._policy_fails_with(state, event, others):
             return ()  # the policy's own fault, as far as can be told
-        return tuple(a.trainer.id for a in suspects)
+        return tuple(suspect.trainer.id for suspect in suspects)
 
-    def _fails(self, state: State, event: Event, active: tuple[Active, ...]) -> bool:
+    def _policy_fails_with(self, state: State, event: Event, active: tuple[Active, ...]) -> bool:
         """Whether the policy fails if only the trainers ``active`` are admitted."""
         try:
-            self._checked(replace(state, active=active), event)
+            self._checked_decision(replace(state, active=active), event)
         except Exception:
             return True
         return False

@@ -148,9 +148,11 @@ def behind_starts(
     if not waiting:  # most decisions: the starts and their keys need not be known
         return {}
     sized = sorted(
-        (a.sized_s, key_s(a), j)
-        for j, a in enumerate(active)
-        if a.nodes and a.remaining_samples is not None and a.sized_s + forward_s > at_s
+        (admitted.sized_s, key_s(admitted), j)
+        for j, admitted in enumerate(active)
+        if admitted.nodes
+        and admitted.remaining_samples is not None
+        and admitted.sized_s + forward_s > at_s
     )
     if not sized:
         return {}
@@ -195,44 +197,44 @@ class RankCache:
     def __init__(self) -> None:
         self._keys: dict[str, tuple[Active, float]] = {}
         self._kinds: dict[str, tuple[Trainer, tuple[int, int, int]]] = {}
-        self._numbers: dict[tuple[object, ...], int] = {}
+        self._numbers: dict[tuple[object, ...], int] = {}  # the number of each kind
 
     def ranked(self, active: Sequence[Active]) -> list[tuple[float, int]]:
         """Return the (key, index) of every trainer, in priority order."""
         if max(len(self._keys), len(self._kinds), len(self._numbers)) > _CACHE_SIZE:
             self._keys, self._kinds, self._numbers = {}, {}, {}
         keys, ranks = self._keys, []
-        for j, a in enumerate(active):
-            entry = keys.get(a.trainer.id)
-            if entry is None or entry[0] is not a:  # a trainer that changes is a new object
-                entry = keys[a.trainer.id] = a, key_s(a)
+        for j, admitted in enumerate(active):
+            entry = keys.get(admitted.trainer.id)
+            if entry is None or entry[0] is not admitted:  # a trainer that changes is a new object
+                entry = keys[admitted.trainer.id] = admitted, key_s(admitted)
             ranks.append((entry[1], j))
         ranks.sort()
         return ranks
 
-    def kind(self, t: Trainer) -> tuple[int, int, int]:
+    def kind(self, trainer: Trainer) -> tuple[int, int, int]:
         """Return the number of a trainer's kind, its smallest size, and whether it takes any single
         node (1 or 0).
 
         Trainers that differ only in name and length are of one kind. The third number is 1 if the
         smallest size is one node, and no other size is better per node.
         """
-        cached = self._kinds.get(t.id)
-        if cached is not None and cached[0] is t:
+        cached = self._kinds.get(trainer.id)
+        if cached is not None and cached[0] is trainer:
             return cached[1]
         alike = (
-            t.curve,
-            t.min_nodes,
-            t.max_nodes,
-            t.scale_up_s,
-            t.scale_down_s,
-            t.sizes,
-            t.start_s,
-            t.from_zero_s,
+            trainer.curve,
+            trainer.min_nodes,
+            trainer.max_nodes,
+            trainer.scale_up_s,
+            trainer.scale_down_s,
+            trainer.sizes,
+            trainer.start_s,
+            trainer.from_zero_s,
         )
-        smallest = sizes_of(t)[0]
-        takes_one = smallest == 1 and t.curve.at(1) >= rate_of_one(t)
+        smallest = sizes_of(trainer)[0]
+        takes_one = smallest == 1 and trainer.curve.at(1) >= rate_of_one(trainer)
         number = self._numbers.setdefault(alike, len(self._numbers))
         kind = number, smallest, int(takes_one)
-        self._kinds[t.id] = t, kind
+        self._kinds[trainer.id] = trainer, kind
         return kind

@@ -37,7 +37,7 @@ class Plain:
 
         A job that has lost a node stops, and waits for all of its nodes again.
         """
-        sizes = [self._size(a) for a in state.active]
+        sizes = [self._job_nodes(admitted) for admitted in state.active]
         counts = []
         for active, size in zip(state.active, sizes, strict=True):
             counts.append(size if len(active.nodes) == size else 0)
@@ -50,9 +50,9 @@ class Plain:
                 free -= size
         return Decision(tuple(counts)), None
 
-    def _size(self, a: Active) -> int:
+    def _job_nodes(self, admitted: Active) -> int:
         """Return the number of nodes of a job."""
-        return largest_legal(a.trainer, self.nodes) or sizes_of(a.trainer)[0]
+        return largest_legal(admitted.trainer, self.nodes) or sizes_of(admitted.trainer)[0]
 
 
 def build(settings: PolicySettings) -> Policy:

@@ -129,12 +129,12 @@ class Auditor:
         try:
             notes += self._check_process()
             if self._process is None and self._is_due():
-                self._start(settings)
+                self._start_process(settings)
             notes += self._read_results()
             if self._process is not None:
-                self._send()
+                self._send_problem()
         except OSError as error:
-            notes += self._suspend(f"{error.strerror or error}")
+            notes += self._suspend_audit(f"{error.strerror or error}")
         return notes
 
     def close(self) -> None:
@@ -157,7 +157,7 @@ class Auditor:
             and self._clock.elapsed_s() >= self._start_at_s
         )
 
-    def _start(self, settings: tuple[float, bool]) -> None:
+    def _start_process(self, settings: tuple[float, bool]) -> None:
         """Start the process of the audit with these ``settings``: its share of a core, and whether
         Gurobi's license in its package may be used.
         """
@@ -184,9 +184,9 @@ class Auditor:
         """
         if self._process is None or (status := self._process.poll()) is None:
             return []
-        return self._suspend(f"its process ended with status {status}")
+        return self._suspend_audit(f"its process ended with status {status}")
 
-    def _suspend(self, cause: str) -> list[str]:
+    def _suspend_audit(self, cause: str) -> list[str]:
         """Stop the audit for ``_START_AGAIN_S``. Returns a line for the event log with the
         ``cause``; decisions go on without the audit.
         """
@@ -197,21 +197,21 @@ class Auditor:
             "not depend on it"
         ]
 
-    def _send(self) -> None:
+    def _send_problem(self) -> None:
         """Write to the process as much as its pipe takes: the rest of the last problem or, once
         its result was read, the next problem. Call only while the process runs.
         """
         assert self._process is not None
         assert self._process.stdin is not None
         if not self._unsent_bytes and not self._is_busy and self._queue:
-            self._unsent_bytes, self._is_busy = self._message(self._queue.popleft()), True
+            self._unsent_bytes, self._is_busy = self._problem_line(self._queue.popleft()), True
             self._dropped_count = 0  # the message tells the process how many there were
         if self._unsent_bytes:
             with suppress(BlockingIOError):
                 sent = os.write(self._process.stdin.fileno(), self._unsent_bytes)
                 self._unsent_bytes = self._unsent_bytes[sent:]
 
-    def _message(self, answer: _QueuedAnswer) -> bytes:
+    def _problem_line(self, answer: _QueuedAnswer) -> bytes:
         """Return an answer with its problem as one line of JSON for the process of the audit."""
         message = {
             "decision": answer.decision,

@@ -56,7 +56,7 @@ class AuditBook:
         except InputFileError as error:
             print(f"decision {message['decision']}: {error}", file=sys.stderr, flush=True)
             verdict = AuditVerdict(AuditResult.SKIPPED, reason="beyond the bounds of a file")
-        self._count(verdict, message.get("dropped", 0))
+        self._count_verdict(verdict, message.get("dropped", 0))
         line: dict[str, object] = {
             "at_s": self.now_s(),
             "decision": message["decision"],
@@ -70,9 +70,9 @@ class AuditBook:
         }
         if verdict.result.value == "differs":
             line["problem"] = self._save_problem(message)
-        self._append(line)
+        self._append_line(line)
 
-    def _count(self, verdict: AuditVerdict, dropped: int) -> None:
+    def _count_verdict(self, verdict: AuditVerdict, dropped: int) -> None:
         """Add a verdict to the totals, and ``dropped`` answers for which there was no time."""
         match verdict.result.value:
             case "equal":
@@ -98,7 +98,7 @@ class AuditBook:
         write_atomically(path, json.dumps(message["problem"], indent=1).encode(), 0o600)
         return str(path)
 
-    def _append(self, line: dict[str, object]) -> None:
+    def _append_line(self, line: dict[str, object]) -> None:
         from bftrainer.pilot.audit.totals import AUDIT_LOG
         from bftrainer.wires.append import append_line
 

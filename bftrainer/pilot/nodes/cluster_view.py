@@ -166,7 +166,12 @@ class ClusterView:
         released = frozenset(nodes)
         return (
             replace(
-                self, candidates=tuple(c for c in self.candidates if c.request.node not in released)
+                self,
+                candidates=tuple(
+                    candidate
+                    for candidate in self.candidates
+                    if candidate.request.node not in released
+                ),
             )
             if released
             else self
@@ -188,7 +193,7 @@ def after_poll(
     try:
         if isinstance(poll.answer, BFTrainerError):
             raise poll.answer
-        after = _observed(view, poll, poll.answer, config, ours, lookup)
+        after = _view_after_poll(view, poll, poll.answer, config, ours, lookup)
     except PostponedError as error:
         not_before_s = poll.ended_s + max(error.retry_s, config.times.poll_s / 10)
         budget = view.budget or (str(error) if error.retry_s > config.times.poll_s else "")
@@ -237,7 +242,7 @@ def after_poll(
     return replace(after, schedule=schedule)
 
 
-def _observed(
+def _view_after_poll(
     view: ClusterView,
     poll: EndedPoll,
     answer: PollAnswer,
@@ -271,12 +276,14 @@ def _observed(
         failures=0,
         error="",
         is_postponed=False,
-        complaint=_complaint(config, answer, usable),
+        complaint=_configuration_problem(config, answer, usable),
         remark=seen.remark,
         silent_s=0.0,
         idle=idle,
         more_until_s=more_until_s,
-        candidates=tuple(_candidates(idle.offered, free, parts, seen_first, config, lookup)),
+        candidates=tuple(
+            _request_candidates(idle.offered, free, parts, seen_first, config, lookup)
+        ),
         window_ends=tuple(window_ends_by_host_clock(seen, ours, at_s).items()),
         asleep=asleep_nodes(seen, config.nodes),
         without_a_job=frozenset(
@@ -291,8 +298,8 @@ def _observed(
         clock_offset_s=offset_s,
         seen_s=at_s,
         order=_order_facts(seen, ours, config, at_s),
-        queue=_queue(view, seen, at_s, config),
-        harvest=_harvest(seen, usable, at_s, lookup),
+        queue=_waiting_queue(view, seen, at_s, config),
+        harvest=_idle_and_held(seen, usable, at_s, lookup),
         part_gpus=MappingProxyType({name: part.gpus for name, part in parts.items()}),
         first_seen=seen_first,
     )
@@ -338,7 +345,7 @@ def _without_larger_parts(view: ClusterView, parts: Mapping[str, Idle]) -> Debou
     return DebounceState(view.idle.offered - larger, fresh)
 
 
-def _candidates(
+def _request_candidates(
     nodes: Iterable[str],
     windows: Mapping[str, float],
     parts: Mapping[str, Idle],
@@ -359,7 +366,7 @@ def _candidates(
         yield Candidate(request, node_class, size=size, since_s=seen_first[node][NodeStage.SEEN])
 
 
-def _complaint(config: PilotConfig, answer: PollAnswer, usable: Collection[str]) -> str:
+def _configuration_problem(config: PilotConfig, answer: PollAnswer, usable: Collection[str]) -> str:
     """Return what is wrong with the nodes of the configuration: a peer pilot lists some as well, or
     none may be held. Empty if nothing is wrong.
     """
@@ -390,7 +397,7 @@ def _order_facts(
 _IDLE = (Availability.FREE, Availability.PLANNED)
 
 
-def _queue(
+def _waiting_queue(
     view: ClusterView, seen: Observation, at_s: PilotS, config: PilotConfig
 ) -> WaitingQueue | None:
     """Return the queue of main jobs that wait for nodes; None where this pilot does not have to
@@ -418,7 +425,9 @@ def _queue(
     )
 
 
-def _harvest(seen: Observation, usable: Iterable[str], at_s: PilotS, lookup: NodeLookup) -> Harvest:
+def _idle_and_held(
+    seen: Observation, usable: Iterable[str], at_s: PilotS, lookup: NodeLookup
+) -> Harvest:
     """Return the usable nodes that are idle, and those that holders of any pilot have."""
     classes = {node: lookup.of_node(node) or "" for node in usable}
     idle = [

@@ -31,7 +31,7 @@ from bftrainer.pilot.nodes.making_way import (
     Hasten,
     Shorten,
     WayDecision,
-    above,
+    fragments_above,
     in_the_way,
     limit_reason,
     make_way,
@@ -119,7 +119,7 @@ class _NodesDraft:
         self, names: Iterable[str], reason: str, back_off: tuple[tuple[str, float], ...] = ()
     ) -> None:
         """Add a step that takes these fragments out of the pool, as far as they are still kept."""
-        if kept_names := self._take(names):
+        if kept_names := self._remove_fragments(names):
             self.steps.append(GiveBack(kept_names, reason, back_off))
 
     def make_way(
@@ -130,21 +130,27 @@ class _NodesDraft:
         """
         self.steps += way.steps
         needed = {name for release in way.releases for name in release.names}
-        held = {h.name: h for h in self.kept}
+        held = {held_fragment.name: held_fragment for held_fragment in self.kept}
         for release in way.releases:
-            if names := self._take(release.names):
+            if names := self._remove_fragments(release.names):
                 others = [held[name] for name in names if name not in needed and way.renews]
                 renewals = tuple((h.name, renewal(h)) for h in others)
                 step = GiveBack(names, release.reason, (), release.job, notice_s, renewals)
                 self.steps.append(step)
 
-    def _take(self, names: Iterable[str]) -> tuple[str, ...]:
+    def _remove_fragments(self, names: Iterable[str]) -> tuple[str, ...]:
         """Remove fragments, and those whose jobs end with them, from those that are kept. Returns
         the ones that were still kept, sorted.
         """
         leaving = with_companions(frozenset(names), self.kept)
-        kept_names = tuple(sorted(h.name for h in self.kept if h.name in leaving))
-        self.kept = [h for h in self.kept if h.name not in leaving]
+        kept_names = tuple(
+            sorted(
+                held_fragment.name for held_fragment in self.kept if held_fragment.name in leaving
+            )
+        )
+        self.kept = [
+            held_fragment for held_fragment in self.kept if held_fragment.name not in leaving
+        ]
         return kept_names
 
 
@@ -162,13 +168,18 @@ def next_steps(facts: NodeFacts, moment: Moment) -> NodeDecision:
     Nothing is requested in a decision that gives unused nodes back.
     """
     nodes, times = facts.config.nodes, facts.config.times
-    draft = _NodesDraft([h for h in facts.fragments if h.given_back_s is None])
+    draft = _NodesDraft(
+        [held_fragment for held_fragment in facts.fragments if held_fragment.given_back_s is None]
+    )
     if moment.silent_s > times.stale_after_s:
-        draft.give_back((h.name for h in draft.kept if h.is_ready), "the scheduler does not answer")
+        draft.give_back(
+            (held_fragment.name for held_fragment in draft.kept if held_fragment.is_ready),
+            "the scheduler does not answer",
+        )
         return NodeDecision(tuple(draft.steps), facts.memory, times.poll_s / 10)
     draft.due_s.append(moment.now_s + times.stale_after_s - moment.silent_s)
     if facts.permit.releases:
-        draft.give_back([h.name for h in draft.kept], facts.permit.refusal)
+        draft.give_back([held_fragment.name for held_fragment in draft.kept], facts.permit.refusal)
     window_ended = [name for name, end_s in facts.window_ends if moment.now_s > end_s]
     draft.give_back(window_ended, "planned: the scheduler's window ends")
     limit_ended = [name for name, end_s in facts.limit_ends if moment.now_s > end_s]
@@ -176,10 +187,12 @@ def next_steps(facts: NodeFacts, moment: Moment) -> NodeDecision:
     ends = facts.window_ends + facts.limit_ends
     draft.due_s += [end_s for _, end_s in ends if end_s >= moment.now_s]
     way = make_way(facts, moment, draft.kept)
-    draft.make_way(way, nodes.yield_notice_s, partial(_renewal, facts, moment))
-    candidates = tuple(c for c in facts.candidates if c.request.node not in way.reserved)
+    draft.make_way(way, nodes.yield_notice_s, partial(_renewal_request, facts, moment))
+    candidates = tuple(
+        candidate for candidate in facts.candidates if candidate.request.node not in way.reserved
+    )
     facts = replace(facts, memory=way.memory, candidates=candidates)
-    decision = _steps(facts, moment, draft, way.blocks)
+    decision = _own_decisions(facts, moment, draft, way.blocks)
     return replace(decision, way_words=way.words, served=way.served)
 
 
@@ -190,10 +203,12 @@ def with_companions(names: frozenset[str], kept: Sequence[HeldFragment]) -> froz
     jobs = {job_of(name) for name in names if is_one_of_several(name)}
     if not jobs:
         return names
-    return names | {h.name for h in kept if job_of(h.name) in jobs}
+    return names | {
+        held_fragment.name for held_fragment in kept if job_of(held_fragment.name) in jobs
+    }
 
 
-def _renewal(facts: NodeFacts, moment: Moment, held: HeldFragment) -> NodeRequest:
+def _renewal_request(facts: NodeFacts, moment: Moment, held: HeldFragment) -> NodeRequest:
     """Return the request by which the node of a fragment is held again after its job has ended for
     a main job.
     """
@@ -203,19 +218,21 @@ def _renewal(facts: NodeFacts, moment: Moment, held: HeldFragment) -> NodeReques
     return NodeRequest(held.node, window_s, gpus, node_class, facts.demand.rescale_s)
 
 
-def _steps(facts: NodeFacts, moment: Moment, draft: _NodesDraft, blocks: bool) -> NodeDecision:
+def _own_decisions(
+    facts: NodeFacts, moment: Moment, draft: _NodesDraft, blocks: bool
+) -> NodeDecision:
     """Decide everything but what main jobs ask for, which has been decided before. ``blocks``:
     nothing may be requested, because main jobs wait.
     """
     nodes = facts.config.nodes
     facts = _in_order(_with_caps(facts, draft), draft)
-    above_own_cap = above(draft.kept, facts.used, nodes.max_nodes)
+    above_own_cap = fragments_above(draft.kept, facts.used, nodes.max_nodes)
     draft.give_back([h.name for h in above_own_cap], "above nodes.max_nodes")
     above_site_cap = surplus(
         [held.name for held in draft.kept], facts.peer_holders, nodes.site_max_nodes
     )
     draft.give_back(above_site_cap, "above nodes.site_max_nodes")
-    demand, share = _share(facts, moment, draft)
+    demand, share = _split_with_pilots(facts, moment, draft)
     facts = replace(facts, memory=replace(facts.memory, share=share.memory))
     if facts.limit_waits.jobs:
         return replace(_make_room(facts, moment, draft), demand=demand, tells=share.messages)
@@ -227,8 +244,10 @@ def _steps(facts: NodeFacts, moment: Moment, draft: _NodesDraft, blocks: bool) -
     wanted = 0
     if not has_unused:
         left_idle_nodes = _left_idle(facts)
-        memory = replace(memory, left_idle=left_idle_nodes, beside=_grow(facts, moment, draft))
-        requests, wanted = _requests(facts, moment, draft, frozenset(left_idle_nodes), share)
+        memory = replace(
+            memory, left_idle=left_idle_nodes, beside=_parts_to_end(facts, moment, draft)
+        )
+        requests, wanted = _node_requests(facts, moment, draft, frozenset(left_idle_nodes), share)
     if requests:
         draft.steps.append(Ask(requests))
     again_s = max(min(draft.due_s) - moment.now_s, 0.0)
@@ -275,7 +294,11 @@ def _with_caps(facts: NodeFacts, draft: _NodesDraft) -> NodeFacts:
     """Return the facts without the demand caps of other trainers, and those above what is held
     now.
     """
-    staying = [h for h in draft.kept if h.fragment.phase is not FragmentPhase.LEAVING]
+    staying = [
+        held_fragment
+        for held_fragment in draft.kept
+        if held_fragment.fragment.phase is not FragmentPhase.LEAVING
+    ]
     held = sizes_by_class(staying)
     caps = [
         cap
@@ -285,7 +308,9 @@ def _with_caps(facts: NodeFacts, draft: _NodesDraft) -> NodeFacts:
     return replace(facts, memory=replace(facts.memory, caps=tuple(caps)))
 
 
-def _share(facts: NodeFacts, moment: Moment, draft: _NodesDraft) -> tuple[Demand | None, Split]:
+def _split_with_pilots(
+    facts: NodeFacts, moment: Moment, draft: _NodesDraft
+) -> tuple[Demand | None, Split]:
     """Split nodes with other pilots, and give back what this pilot holds above its part. Returns
     the demand to show to the others, and the split.
     """
@@ -304,7 +329,7 @@ def _make_room(facts: NodeFacts, moment: Moment, draft: _NodesDraft) -> NodeDeci
     An observation half a poll after the last fragment has left shows whether that was enough.
     """
     waits, memory = facts.limit_waits, facts.memory
-    leaving = sum(h.given_back_s is not None for h in facts.fragments)
+    leaving = sum(held_fragment.given_back_s is not None for held_fragment in facts.fragments)
     if not leaving and waits.at_s >= memory.room_s + facts.config.times.poll_s / 2:
         memory = replace(memory, room=0)
     names = [h.name for h in in_the_way(max(leaving, memory.room), draft.kept, facts.used, waits)]
@@ -336,13 +361,15 @@ def _give_back_unused(
         for name, since_s in unused_since.items()
         if name not in staying
     ]
-    expired = _expired(facts, moment, draft, idle_fragments)
+    expired = _fragments_to_release(facts, moment, draft, idle_fragments)
     expired = _with_whole_jobs(expired, draft.kept)
     window_ends = dict(facts.window_ends)
     uncapped = sorted({_class_of(h) for h in expired if h.name not in window_ends})
     caps = {cap.node_class: cap for cap in memory.caps}
     if uncapped:
-        wants_more = _requests(facts, moment, draft, frozenset(_left_idle(facts)), share)[1] > 0
+        wants_more = (
+            _node_requests(facts, moment, draft, frozenset(_left_idle(facts)), share)[1] > 0
+        )
         for node_class in uncapped:
             caps[node_class] = _lowered_cap(facts, draft, node_class, expired, wants_more)
     back_off = tuple((h.node, window_ends[h.name]) for h in expired if h.name in window_ends)
@@ -370,7 +397,11 @@ def _unused_fragments(facts: NodeFacts, draft: _NodesDraft) -> dict[str, HeldFra
     idle = facts.pool - facts.used
     if not idle:
         return {}
-    return {h.name: h for h in draft.kept if h.name in idle}
+    return {
+        held_fragment.name: held_fragment
+        for held_fragment in draft.kept
+        if held_fragment.name in idle
+    }
 
 
 def _class_of(fragment: HeldFragment) -> str:
@@ -380,10 +411,12 @@ def _class_of(fragment: HeldFragment) -> str:
 
 def _pool_sizes(facts: NodeFacts, draft: _NodesDraft) -> Counter[str | None]:
     """How many nodes or GPUs of each class the pool has."""
-    return sizes_by_class(h for h in draft.kept if h.name in facts.pool)
+    return sizes_by_class(
+        held_fragment for held_fragment in draft.kept if held_fragment.name in facts.pool
+    )
 
 
-def _expired(
+def _fragments_to_release(
     facts: NodeFacts, moment: Moment, draft: _NodesDraft, idle_fragments: Sequence[_IdleFragment]
 ) -> list[HeldFragment]:
     """Return the fragments to give back: idle for ``unused_after_s``, or more than trainers could
@@ -421,7 +454,7 @@ def _lowered_cap(
     return DemandCap(node_class, facts.trainers, used, max([tried, *earlier]), demand)
 
 
-def _grow(
+def _parts_to_end(
     facts: NodeFacts, moment: Moment, draft: _NodesDraft
 ) -> tuple[tuple[tuple[str, int], float], ...]:
     """End parts of nodes beside which GPUs are idle, so that one holder gets all GPUs of the node.
@@ -432,10 +465,10 @@ def _grow(
     """
     idle_gpus = {
         node: candidate.size
-        for node, candidate in _free(facts, moment, draft).items()
+        for node, candidate in _free_candidates(facts, moment, draft).items()
         if candidate.is_part
     }
-    room = facts.demand.total - sum(h.size for h in draft.kept)
+    room = facts.demand.total - sum(held_fragment.size for held_fragment in draft.kept)
     if not idle_gpus or room <= 0 or not facts.answers:
         return ()
     if is_quiet(facts.config.nodes.quiet_hours, moment.local_time):
@@ -465,7 +498,7 @@ def _cost_of_moving(facts: NodeFacts, part: HeldFragment) -> float:
     return sum(cost for slots, cost in facts.demand.move_costs if not slots.isdisjoint(part.slots))
 
 
-def _free(facts: NodeFacts, moment: Moment, draft: _NodesDraft) -> dict[str, Candidate]:
+def _free_candidates(facts: NodeFacts, moment: Moment, draft: _NodesDraft) -> dict[str, Candidate]:
     """Return the candidates that may be requested now, by node.
 
     Left out are nodes that are backed off, and parts of a partition in which an idle node is not
@@ -473,7 +506,11 @@ def _free(facts: NodeFacts, moment: Moment, draft: _NodesDraft) -> dict[str, Can
     """
     blocked = barred_partitions(facts.order, draft.kept)
     partitions = facts.order.partitions
-    ready = {c.request.node: c for c in facts.candidates if c.not_before_s <= moment.now_s}
+    ready = {
+        candidate.request.node: candidate
+        for candidate in facts.candidates
+        if candidate.not_before_s <= moment.now_s
+    }
     return {
         node: candidate
         for node, candidate in ready.items()
@@ -482,14 +519,14 @@ def _free(facts: NodeFacts, moment: Moment, draft: _NodesDraft) -> dict[str, Can
 
 
 def _by_worth(candidates: Mapping[str, Candidate], last: int = 0) -> list[str]:
-    """Order nodes by :func:`_worth`, then by name; the first ``last`` names come last."""
+    """Order nodes by :func:`_usefulness_key`, then by name; the first ``last`` names come last."""
     names = in_name_order(candidates)
     start = last % max(len(names), 1)
     rotated = names[start:] + names[:start]
-    return sorted(rotated, key=lambda node: _worth(candidates[node]))
+    return sorted(rotated, key=lambda node: _usefulness_key(candidates[node]))
 
 
-def _worth(candidate: Candidate) -> tuple[bool, float, int]:
+def _usefulness_key(candidate: Candidate) -> tuple[bool, float, int]:
     """Sort whole nodes first, of these long windows, then large parts.
 
     Main jobs then take the rest of the fullest nodes, as without a pilot.
@@ -503,14 +540,18 @@ def _left_idle(facts: NodeFacts) -> tuple[str, ...]:
     count = facts.config.nodes.leave_for_power_saving
     if not count:
         return ()
-    held = {h.node for h in facts.fragments}
-    idle = {c.request.node: c for c in facts.candidates if c.request.node not in held}
+    held = {held_fragment.node for held_fragment in facts.fragments}
+    idle = {
+        candidate.request.node: candidate
+        for candidate in facts.candidates
+        if candidate.request.node not in held
+    }
     already_asleep = len(facts.asleep - idle.keys())
     order = _by_worth(idle)
     return left_idle(order, facts.asleep, count - already_asleep, facts.memory.left_idle)
 
 
-def _requests(
+def _node_requests(
     facts: NodeFacts, moment: Moment, draft: _NodesDraft, left_idle_nodes: Nodes, share: Split
 ) -> tuple[tuple[NodeRequest, ...], int]:
     """Return requests for as many nodes as are in demand and allowed, the most useful ones first,
@@ -519,14 +560,18 @@ def _requests(
     nodes = facts.config.nodes
     site_room = room_beside(facts.peer_holders, nodes.site_max_nodes)
     max_requests = min(site_room, nodes.max_nodes, share.part) - len(draft.kept)
-    has_demand = facts.demand.total > sum(h.size for h in draft.kept)
+    has_demand = facts.demand.total > sum(held_fragment.size for held_fragment in draft.kept)
     if max_requests <= 0 or not has_demand or not facts.answers or facts.permit.refusal:
         return (), 0
-    draft.due_s += [c.not_before_s for c in facts.candidates if c.not_before_s > moment.now_s]
-    unavailable = left_idle_nodes.union(h.node for h in facts.fragments)
+    draft.due_s += [
+        candidate.not_before_s
+        for candidate in facts.candidates
+        if candidate.not_before_s > moment.now_s
+    ]
+    unavailable = left_idle_nodes.union(held_fragment.node for held_fragment in facts.fragments)
     candidates = {
         node: candidate
-        for node, candidate in _free(facts, moment, draft).items()
+        for node, candidate in _free_candidates(facts, moment, draft).items()
         if node not in unavailable
     }
     if not candidates:
@@ -540,7 +585,9 @@ def _requests(
     ready = [candidates[node] for node in order if reserved_until.get(node, 0.0) <= moment.now_s]
     requests = _in_demand(facts, moment, draft, ready)
     requests = requests[: int(min(max_requests, len(requests)))]
-    pending = sum(h.fragment.phase is FragmentPhase.PENDING for h in facts.fragments)
+    pending = sum(
+        held_fragment.fragment.phase is FragmentPhase.PENDING for held_fragment in facts.fragments
+    )
     max_now = max(nodes.max_pending - pending, 0)
     return tuple(requests[:max_now]), len(requests)
 
@@ -587,8 +634,8 @@ def _in_demand(
 def sizes_by_class(held: Iterable[HeldFragment]) -> Counter[str | None]:
     """Count the nodes or GPUs of each class."""
     sizes: Counter[str | None] = Counter()
-    for h in held:
-        sizes[h.node_class] += h.size
+    for held_fragment in held:
+        sizes[held_fragment.node_class] += held_fragment.size
     return sizes
 
 

@@ -52,7 +52,7 @@ class HeldFragment:
 
     @property
     def size(self) -> int:
-        """How many nodes or GPUs it is for trainers."""
+        """The number of nodes, or of GPUs where trainers get single GPUs, in this fragment."""
         return len(self.slots) or 1
 
     @property
@@ -80,9 +80,9 @@ class FragmentBook:
         self._backoff = backoff
         self._grain = config.now.nodes.unit
         self._held: Table[HeldFragment] = Table()
-        self._pool = Memoized(_pool)
+        self._pool = Memoized(_usable_fragments)
         self._slots = Memoized(slots_of)
-        self._leaving = Memoized(_leaving)
+        self._leaving = Memoized(_fragments_to_end)
 
     def all(self) -> tuple[HeldFragment, ...]:
         return self._held.snapshot()
@@ -108,8 +108,10 @@ class FragmentBook:
         phases = (FragmentPhase.PENDING, FragmentPhase.READY)
         pool = self.pool()
         return any(
-            h.fragment.phase in phases and h.given_back_s is None and h.name not in pool
-            for h in self._held.snapshot()
+            held_fragment.fragment.phase in phases
+            and held_fragment.given_back_s is None
+            and held_fragment.name not in pool
+            for held_fragment in self._held.snapshot()
         )
 
     def get(self, name: str) -> HeldFragment | None:
@@ -126,10 +128,12 @@ class FragmentBook:
         for fragment in reported:
             held = self._held.get(fragment.name)
             if held is None or (held.fragment is not fragment and held.fragment != fragment):
-                self._update(held, fragment, now_s)
+                self._update_fragment(held, fragment, now_s)
 
-    def _update(self, held: HeldFragment | None, fragment: Fragment, now_s: PilotS) -> None:
-        """Take up one fragment of a holder's report: write what is new about it to the registry,
+    def _update_fragment(
+        self, held: HeldFragment | None, fragment: Fragment, now_s: PilotS
+    ) -> None:
+        """Process one fragment of a holder's report: write what is new about it to the registry,
         and keep it, or close it if it is gone.
         """
         reached = () if held is None else held.fragment.reached
@@ -160,7 +164,7 @@ class FragmentBook:
                     fragment.name, FragmentEvent.ASKED_BACK, now_s, fragment.why or "preempted"
                 )
             case FragmentPhase.GONE:
-                self._close(held, now_s)
+                self._close_fragment(held, now_s)
                 return
         self._held[fragment.name] = held
 
@@ -168,7 +172,11 @@ class FragmentBook:
         """Return fragments that are ready but have no GPU, although trainers get single GPUs."""
         if not self._grain.divides_nodes:
             return []
-        return [h.name for h in self._held.snapshot() if h.is_ready and not h.slots]
+        return [
+            held_fragment.name
+            for held_fragment in self._held.snapshot()
+            if held_fragment.is_ready and not held_fragment.slots
+        ]
 
     def give_back(
         self,
@@ -215,7 +223,7 @@ class FragmentBook:
         for name in sorted(names):
             self._held[name] = replace(self._held[name], is_released=True)
 
-    def _close(self, held: HeldFragment, now_s: PilotS) -> None:
+    def _close_fragment(self, held: HeldFragment, now_s: PilotS) -> None:
         """Forget a fragment that is gone, and write its release. If it was not given back, the
         scheduler took it: back off from its node.
         """
@@ -237,14 +245,16 @@ class FragmentBook:
             self._backoff.add_preemption(held.node, now_s - since_s, base_s, now_s, is_missed)
 
 
-def _pool(held: tuple[HeldFragment, ...]) -> Nodes:
+def _usable_fragments(held: tuple[HeldFragment, ...]) -> Nodes:
     """Return the fragments that trainers may use: ready, not given back, and of a known class."""
     ready = FragmentPhase.READY
     return Nodes(
         [
-            h.fragment.name
-            for h in held
-            if h.fragment.phase is ready and h.given_back_s is None and h.node_class is not None
+            held_fragment.fragment.name
+            for held_fragment in held
+            if held_fragment.fragment.phase is ready
+            and held_fragment.given_back_s is None
+            and held_fragment.node_class is not None
         ]
     )
 
@@ -253,12 +263,25 @@ def slots_of(pool: Nodes, held: tuple[HeldFragment, ...]) -> Nodes:
     """Return the slots of the fragments in the pool: their GPUs, or the fragment itself if trainers
     get whole nodes.
     """
-    return Nodes([slot for h in held if h.name in pool for slot in h.slots or (h.name,)])
+    return Nodes(
+        [
+            slot
+            for held_fragment in held
+            if held_fragment.name in pool
+            for slot in held_fragment.slots or (held_fragment.name,)
+        ]
+    )
 
 
-def _leaving(held: tuple[HeldFragment, ...]) -> tuple[HeldFragment, ...]:
+def _fragments_to_end(held: tuple[HeldFragment, ...]) -> tuple[HeldFragment, ...]:
     """Return the fragments that were given back and whose holders have not been told to end."""
-    return tuple([h for h in held if h.given_back_s is not None and not h.is_released])
+    return tuple(
+        [
+            held_fragment
+            for held_fragment in held
+            if held_fragment.given_back_s is not None and not held_fragment.is_released
+        ]
+    )
 
 
 Ends = tuple[tuple[str, float], ...]
@@ -285,9 +308,13 @@ def planned_ends(
         return ()
     of_node = dict(ends)
     ends_of = (
-        (h.name, of_node.get(h.node), leave_before_s + h.fragment.release_s)
-        for h in held
-        if h.name in pool
+        (
+            held_fragment.name,
+            of_node.get(held_fragment.node),
+            leave_before_s + held_fragment.fragment.release_s,
+        )
+        for held_fragment in held
+        if held_fragment.name in pool
     )
     return tuple(
         sorted((name, end_s - before_s) for name, end_s, before_s in ends_of if end_s is not None)
@@ -299,7 +326,11 @@ def limit_ends(pool: Nodes, held: tuple[HeldFragment, ...], before_s: float, now
     time limit, where ``before_s`` includes the offset of the scheduler's clock. Distant ends are
     left out.
     """
-    held_ends = ((h.name, h.fragment.ends_s) for h in held if h.name in pool)
+    held_ends = (
+        (held_fragment.name, held_fragment.fragment.ends_s)
+        for held_fragment in held
+        if held_fragment.name in pool
+    )
     return tuple(
         (name, end_s - before_s)
         for name, end_s in held_ends

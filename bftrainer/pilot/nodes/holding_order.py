@@ -56,15 +56,19 @@ def unheld(order: OrderFacts, kept: Iterable[HeldFragment]) -> tuple[tuple[str, 
     - Parts (by the name of the fragment) beside which GPUs are idle and no others are in use.
       Parts that became ready after the look are not counted: the look may not show them in use.
     """
-    ready = [h for h in kept if h.is_ready]
-    held_nodes = {h.node for h in ready if not h.fragment.is_part}
+    ready = [held_fragment for held_fragment in kept if held_fragment.is_ready]
+    held_nodes = {
+        held_fragment.node for held_fragment in ready if not held_fragment.fragment.is_part
+    }
     parts = [
-        h
-        for h in ready
-        if h.fragment.is_part and h.ready_s is not None and h.ready_s < order.looked_s
+        held_fragment
+        for held_fragment in ready
+        if held_fragment.fragment.is_part
+        and held_fragment.ready_s is not None
+        and held_fragment.ready_s < order.looked_s
     ]
     # Of the node's GPUs, none are in use but those of the part.
-    alone = [h for h in parts if order.in_use.get(h.node, math.inf) <= h.size]
+    alone = [part for part in parts if order.in_use.get(part.node, math.inf) <= part.size]
     return (
         *((node, partitions) for node, partitions in order.idle if node not in held_nodes),
         *((h.name, order.partitions.get(h.node, frozenset())) for h in alone),
@@ -132,11 +136,15 @@ def needed_by_parts(order: OrderFacts, kept: Iterable[HeldFragment]) -> frozense
     kept = tuple(kept)
     nowhere: Partitions = frozenset()
     part_partitions = nowhere.union(
-        *(order.partitions.get(h.node, nowhere) for h in kept if h.fragment.is_part)
+        *(
+            order.partitions.get(held_fragment.node, nowhere)
+            for held_fragment in kept
+            if held_fragment.fragment.is_part
+        )
     )
     return frozenset(
-        h.name
-        for h in kept
-        if not h.fragment.is_part
-        and not part_partitions.isdisjoint(order.partitions.get(h.node, nowhere))
+        held_fragment.name
+        for held_fragment in kept
+        if not held_fragment.fragment.is_part
+        and not part_partitions.isdisjoint(order.partitions.get(held_fragment.node, nowhere))
     )

@@ -67,13 +67,18 @@ def make_way(facts: NodeFacts, moment: Moment, kept: Sequence[HeldFragment]) -> 
     facts = replace(facts, memory=_with_low_water(facts))
     match facts.permit.give_way:
         case GiveWay.YIELD:
-            decision = _yield(facts, kept)
+            decision = _nodes_to_yield(facts, kept)
         case GiveWay.BLIND:
             decision = _yield_blindly(facts, kept)
         case GiveWay.SITE:
             return WayDecision(facts.memory)
     leaving = {name for release in decision.releases for name in release.names}
-    return _shortened(facts, moment, [h for h in kept if h.name not in leaving], decision)
+    return _with_shortened_holders(
+        facts,
+        moment,
+        [held_fragment for held_fragment in kept if held_fragment.name not in leaving],
+        decision,
+    )
 
 
 def window_cap_s(facts: NodeFacts) -> float:
@@ -101,7 +106,11 @@ def settled_room(facts: NodeFacts, node_class: str, kept: Iterable[HeldFragment]
     mark = dict(facts.memory.low_water).get(node_class, LowWater()).nodes
     if mark is None:
         return math.inf
-    own = {h.node for h in kept if (h.node_class or "") == node_class}
+    own = {
+        held_fragment.node
+        for held_fragment in kept
+        if (held_fragment.node_class or "") == node_class
+    }
     return mark - len(own | facts.harvest.held_by_others(node_class))
 
 
@@ -118,9 +127,9 @@ def _with_low_water(facts: NodeFacts) -> NodeMemory:
     if harvest.at_s <= memory.low_water_s:
         return memory
     own: dict[str, set[str]] = {}
-    for h in facts.fragments:
-        if h.fragment.phase is not FragmentPhase.GONE:
-            own.setdefault(h.node_class or "", set()).add(h.node)
+    for held_fragment in facts.fragments:
+        if held_fragment.fragment.phase is not FragmentPhase.GONE:
+            own.setdefault(held_fragment.node_class or "", set()).add(held_fragment.node)
     marks = dict(memory.low_water)
     for node_class in marks.keys() | own.keys() | harvest.classes():
         nodes = harvest.of_class(node_class) | own.get(node_class, set())
@@ -129,7 +138,7 @@ def _with_low_water(facts: NodeFacts) -> NodeMemory:
     return replace(memory, low_water=tuple(sorted(marks.items())), low_water_s=harvest.at_s)
 
 
-def _yield(facts: NodeFacts, kept: Sequence[HeldFragment]) -> WayDecision:
+def _nodes_to_yield(facts: NodeFacts, kept: Sequence[HeldFragment]) -> WayDecision:
     """Decide which nodes to release by the queue of main jobs (:func:`.yielding.next_yield`).
     Before the queue has been seen, nothing may be requested.
     """
@@ -138,11 +147,17 @@ def _yield(facts: NodeFacts, kept: Sequence[HeldFragment]) -> WayDecision:
     nodes = facts.config.nodes
     own_pilot = f"{facts.own.user}/{facts.own.pilot}"
     rules = YieldRules(nodes.yield_notice_s, nodes.yield_poll_s, nodes.worst_wait_s, own_pilot)
-    given_back = [h for h in facts.fragments if h.given_back_s is not None]
-    leaving = [h for h in facts.fragments if h.given_back_s is None and h not in kept]
+    given_back = [
+        held_fragment for held_fragment in facts.fragments if held_fragment.given_back_s is not None
+    ]
+    leaving = [
+        held_fragment
+        for held_fragment in facts.fragments
+        if held_fragment.given_back_s is None and held_fragment not in kept
+    ]
     own = [*kept, *given_back, *(replace(h, given_back_s=facts.queue.at_s) for h in leaving)]
     before = facts.memory.yielding
-    decision = next_yield(facts.queue, own, _costs(facts), before, rules)
+    decision = next_yield(facts.queue, own, _rescale_costs(facts), before, rules)
     memory = replace(facts.memory, yielding=decision.memory)
     hasten = (Hasten(decision.hasten, rules.notice_s),) if decision.hasten else ()
     return WayDecision(
@@ -162,13 +177,20 @@ def _yield_blindly(facts: NodeFacts, kept: Sequence[HeldFragment]) -> WayDecisio
     """
     if facts.glance is None:
         return WayDecision(facts.memory, blocks=True)
-    costs = _costs(facts)
-    ready = [h for h in kept if h.is_ready]
-    order = sorted(ready, key=lambda h: (h.name in costs, costs.get(h.name, 0.0), -h.asked_s))
+    costs = _rescale_costs(facts)
+    ready = [held_fragment for held_fragment in kept if held_fragment.is_ready]
+    order = sorted(
+        ready,
+        key=lambda held_fragment: (
+            held_fragment.name in costs,
+            costs.get(held_fragment.name, 0.0),
+            -held_fragment.asked_s,
+        ),
+    )
     before = facts.memory.blind
-    leaving = sum(h.given_back_s is not None for h in facts.fragments)
+    leaving = sum(held_fragment.given_back_s is not None for held_fragment in facts.fragments)
     notice_s = facts.config.nodes.yield_notice_s
-    is_starting = any(h.ready_s is None for h in kept)
+    is_starting = any(held_fragment.ready_s is None for held_fragment in kept)
     decision = next_blind(
         facts.glance, len(order), before, notice_s, leaving, is_starting=is_starting
     )
@@ -177,14 +199,16 @@ def _yield_blindly(facts: NodeFacts, kept: Sequence[HeldFragment]) -> WayDecisio
     if chosen := order[: decision.release_count]:
         names = tuple(sorted(h.name for h in chosen))
         releases.append(YieldRelease("", names, _BLIND))
-    pending = tuple(sorted(h.name for h in kept if h.ready_s is None))
+    pending = tuple(
+        sorted(held_fragment.name for held_fragment in kept if held_fragment.ready_s is None)
+    )
     if decision.memory.offers and pending:
         releases.append(YieldRelease("", pending, _BLIND))
     words = (decision.words,) if decision.words else ()
     return WayDecision(memory, tuple(releases), blocks=decision.memory.offers, words=words)
 
 
-def _costs(facts: NodeFacts) -> dict[str, float]:
+def _rescale_costs(facts: NodeFacts) -> dict[str, float]:
     """Return what a trainer loses by a rescale, for each fragment in use."""
     costs = dict.fromkeys(facts.used, 0.0)
     for nodes, cost in facts.demand.move_costs:
@@ -192,7 +216,7 @@ def _costs(facts: NodeFacts) -> dict[str, float]:
     return costs
 
 
-def _shortened(
+def _with_shortened_holders(
     facts: NodeFacts, moment: Moment, staying: Iterable[HeldFragment], decision: WayDecision
 ) -> WayDecision:
     """Add to a decision an order to shorten the holders that may not last as long as they would.
@@ -210,12 +234,12 @@ def _shortened(
         if moment.now_s - at_s < _SHORTEN_AGAIN_S
     }
     names = frozenset(
-        h.name
-        for h in staying
-        if h.is_ready
-        and h.fragment.ends_s is not None
-        and h.fragment.ends_s > latest_s
-        and h.name not in recent
+        held_fragment.name
+        for held_fragment in staying
+        if held_fragment.is_ready
+        and held_fragment.fragment.ends_s is not None
+        and held_fragment.fragment.ends_s > latest_s
+        and held_fragment.name not in recent
     )
     if not names:
         return decision
@@ -228,13 +252,23 @@ def _shortened(
 # Room for main-queue jobs that wait for a limit that counts holders: no scheduler preempts for it.
 
 
-def above(kept: Sequence[HeldFragment], used: Collection[str], max_kept: int) -> list[HeldFragment]:
+def fragments_above(
+    kept: Sequence[HeldFragment], used: Collection[str], max_kept: int
+) -> list[HeldFragment]:
     """Return the fragments to release so that ``max_kept`` are kept: parts first, of these unused
     ones, the latest first.
     """
     if len(kept) <= max_kept:
         return []
-    order = sorted(kept, key=lambda h: (not h.fragment.is_part, h.name in used, -h.asked_s, h.name))
+    order = sorted(
+        kept,
+        key=lambda held_fragment: (
+            not held_fragment.fragment.is_part,
+            held_fragment.name in used,
+            -held_fragment.asked_s,
+            held_fragment.name,
+        ),
+    )
     return order[: len(kept) - max_kept]
 
 
@@ -246,9 +280,9 @@ def in_the_way(
     among them: they would be next.
     """
     needed = max(sum(job.size for job in waits.jobs) - leaving, 0)
-    not_started = [h for h in kept if not h.is_ready]
-    ready = [h for h in kept if h.is_ready]
-    return not_started + above(ready, used, max(len(ready) - needed, 0))
+    not_started = [held_fragment for held_fragment in kept if not held_fragment.is_ready]
+    ready = [held_fragment for held_fragment in kept if held_fragment.is_ready]
+    return not_started + fragments_above(ready, used, max(len(ready) - needed, 0))
 
 
 def limit_reason(waits: LimitWaits) -> str:

@@ -120,7 +120,7 @@ class NodeManager:
         self._backoff = NodeBackoff()
         self._fragments = FragmentBook(config, recorder, classes, self._backoff)
         self._polled: tuple[Fragment, ...] = ()
-        left_open = Nodes(f.name for f in recorder.registry.fragments(open_only=True))
+        left_open = Nodes(fragment.name for fragment in recorder.registry.fragments(open_only=True))
         self._predecessor: Predecessor | None = Predecessor(left_open, clock.elapsed_s())
         self._decided = Decided()
         self._burst = RequestProgress()
@@ -138,10 +138,10 @@ class NodeManager:
 
     @property
     def pool(self) -> Nodes:
-        """What trainers may use: fragments, or the GPUs of each."""
+        """The fragments that trainers may use: fragments, or the GPUs of each."""
         return self._fragments.slots()
 
-    def _holders(self, slots: Nodes) -> Nodes:
+    def _fragments_of_slots(self, slots: Nodes) -> Nodes:
         """Return the fragments to which ``slots`` belong: under ``nodes.unit = "gpu"``, all GPUs of
         a holder join and leave together.
         """
@@ -193,7 +193,9 @@ class NodeManager:
     @property
     def ready(self) -> Nodes:
         """The pool, and fragments whose class is not known yet."""
-        return Nodes(h.name for h in self._fragments.all() if h.is_ready)
+        return Nodes(
+            held_fragment.name for held_fragment in self._fragments.all() if held_fragment.is_ready
+        )
 
     @property
     def empty(self) -> bool:
@@ -204,7 +206,14 @@ class NodeManager:
         """The name of a fragment, from its id, by which drivers know it."""
         if self._config.now.nodes.unit.divides_nodes:
             fragment_id = job_of(fragment_id)
-        return next((h.name for h in self._fragments.all() if h.fragment.id == fragment_id), None)
+        return next(
+            (
+                held_fragment.name
+                for held_fragment in self._fragments.all()
+                if held_fragment.fragment.id == fragment_id
+            ),
+            None,
+        )
 
     def look(self) -> None:
         """Look at the holders, and write to the registry what has changed. Holders of a predecessor
@@ -214,11 +223,15 @@ class NodeManager:
         for kind, text in self._permission.refresh(self._clock.elapsed_s()):
             self._recorder.note(kind, "", text)
         if polled != self._polled:
-            parts = [h.name for h in self._fragments.all() if h.fragment.is_part]
+            parts = [
+                held_fragment.name
+                for held_fragment in self._fragments.all()
+                if held_fragment.fragment.is_part
+            ]
             waiting = [
-                h.name
-                for h in self._fragments.all()
-                if h.ready_s is None and h.given_back_s is None
+                held_fragment.name
+                for held_fragment in self._fragments.all()
+                if held_fragment.ready_s is None and held_fragment.given_back_s is None
             ]
             self._fragments.update(polled, now_s)
             self._polled = polled
@@ -274,7 +287,7 @@ class NodeManager:
             self._backoff.end_missed(self._polls.view.were_idle or ())
 
     def _own_jobs_now(self) -> OwnJobs:
-        phases = [h.fragment.phase for h in self._fragments.all()]
+        phases = [held_fragment.fragment.phase for held_fragment in self._fragments.all()]
         return replace(self._own_jobs, pending=phases.count(FragmentPhase.PENDING))
 
     def take_and_give(self, trainers: frozenset[str], demand: PoolDemand, used: Nodes) -> None:
@@ -286,7 +299,7 @@ class NodeManager:
             self._config.now,
             self._fragments.all(),
             self._fragments.pool(),
-            self._holders(used),
+            self._fragments_of_slots(used),
             self._planned_ends(),
             self._near_limit_ends(),
             self._candidates(view.candidates, self._backoff.nodes()),
@@ -335,19 +348,19 @@ class NodeManager:
                 case Hasten(names, notice_s):
                     self._fragments.hasten(names, notice_s)
                 case Ask(requests):
-                    requested += self._request(requests, now_s)
+                    requested += self._submit_requests(requests, now_s)
         self._burst, words = self._burst.after(decision.wanted, requested, len(self.ready), now_s)
         if words:
             self._recorder.note("nodes", "", words)
 
-    def _request(self, requests: tuple[NodeRequest, ...], now_s: PilotS) -> int:
+    def _submit_requests(self, requests: tuple[NodeRequest, ...], now_s: PilotS) -> int:
         """Request nodes from the holder. Returns how many requests were submitted."""
         view = self._polls.view
         age_s = max(now_s - view.seen_s, 0.0)  # a poll may be minutes old where calls are limited
         before = self._own_jobs  # Slurm may have counted a holder before the call returns
         self._own_jobs = replace(before, submitted=before.submitted + len(requests))
         acquired = self._holder.acquire(
-            tuple(replace(r, window_s=r.window_s - age_s) for r in requests)
+            tuple(replace(request, window_s=request.window_s - age_s) for request in requests)
         )
         jobs = {job_of(fragment.name) for fragment in acquired.fragments}
         self._own_jobs = replace(before, submitted=before.submitted + len(jobs))
@@ -363,7 +376,7 @@ class NodeManager:
         return len(acquired.fragments)
 
     @property
-    def hurried(self) -> Nodes:
+    def urgent(self) -> Nodes:
         """Fragments that trainers have to leave within seconds: main jobs wait for their nodes."""
         given_back = self._fragments.given_back()
         return Nodes(h.name for h in given_back if h.patience_s is not None)
@@ -372,7 +385,11 @@ class NodeManager:
         """Take fragments out of the pool; their holders are released when their trainers have left
         them. The other fragments of jobs that end with them leave as well.
         """
-        kept = [h for h in self._fragments.all() if h.given_back_s is None]
+        kept = [
+            held_fragment
+            for held_fragment in self._fragments.all()
+            if held_fragment.given_back_s is None
+        ]
         leaving = with_companions(frozenset(names), kept)
         self._fragments.give_back(leaving, reason, self._clock.now_s())
 
@@ -382,34 +399,40 @@ class NodeManager:
         because their jobs end are requested again.
         """
         if given_back := self._fragments.given_back():
-            in_use = self._holders(in_use)
+            in_use = self._fragments_of_slots(in_use)
             patience_s = 0.0 if at_once else self._config.now.times.move_s
             step = next_release(given_back, in_use, patience_s, self._clock.now_s())
             if step is not None:
-                renewals = self._release(step.names)
+                renewals = self._end_holders(step.names)
                 if renewals and renews and not self._permission.permit.refusal:
                     before = {h.name for h in self._fragments.all()}
-                    self._request(renewals, self._clock.now_s())
+                    self._submit_requests(renewals, self._clock.now_s())
                     self._fragments.renewals({h.name for h in self._fragments.all()} - before)
 
-    def _release(self, names: Nodes) -> tuple[NodeRequest, ...]:
+    def _end_holders(self, names: Nodes) -> tuple[NodeRequest, ...]:
         """End the holders of these fragments. Returns requests for the nodes that leave only
         because their jobs end: made now, a new holder is in the queue when the old one ends.
         """
         fragments = self._fragments.all()
-        staying = {job_of(h.name) for h in fragments if h.name not in names and not h.is_released}
+        staying = {
+            job_of(held_fragment.name)
+            for held_fragment in fragments
+            if held_fragment.name not in names and not held_fragment.is_released
+        }
         ended = len({job_of(name) for name in names} - staying)
         self._own_jobs = replace(self._own_jobs, ended=self._own_jobs.ended + ended)
         self._holder.release(names)
         self._fragments.released(names)
-        released = [h for h in fragments if h.name in names]
-        return tuple(h.renewal for h in released if h.renewal is not None)
+        released = [held_fragment for held_fragment in fragments if held_fragment.name in names]
+        return tuple(
+            held_fragment.renewal for held_fragment in released if held_fragment.renewal is not None
+        )
 
     def clear(self, in_use: Nodes) -> None:
         """End the processes in fragments that no driver uses: orphans of a pilot whose job died
         with its drivers.
         """
-        if orphaned := self.ready - self._holders(in_use):
+        if orphaned := self.ready - self._fragments_of_slots(in_use):
             try:
                 self._holder.clear(orphaned)
             except (

@@ -165,16 +165,20 @@ class NodeFacts:
         """Return how many nodes of a class are held, or idle and not backed off at ``now_s``. A
         candidate on a node where a fragment is held does not count again.
         """
-        held_nodes = {h.node for h in self.fragments}
+        held_nodes = {held_fragment.node for held_fragment in self.fragments}
         idle = [
-            c for c in self.candidates if c.node_class == node_class and c.not_before_s <= now_s
+            candidate
+            for candidate in self.candidates
+            if candidate.node_class == node_class and candidate.not_before_s <= now_s
         ]
         held_sizes = [
-            h.size
-            for h in self.fragments
-            if (h.node_class or "") == node_class and h.given_back_s is None
+            held_fragment.size
+            for held_fragment in self.fragments
+            if (held_fragment.node_class or "") == node_class and held_fragment.given_back_s is None
         ]
-        return sum(held_sizes) + sum(c.size for c in idle if c.request.node not in held_nodes)
+        return sum(held_sizes) + sum(
+            candidate.size for candidate in idle if candidate.request.node not in held_nodes
+        )
 
     @property
     def max_slots(self) -> float:
@@ -187,8 +191,8 @@ class NodeFacts:
     @property
     def total_demand(self) -> int:
         """The number of nodes of all classes that trainers would use, within the demand caps."""
-        classes = {c.node_class for c in self.candidates} | {
-            h.node_class or "" for h in self.fragments
+        classes = {candidate.node_class for candidate in self.candidates} | {
+            held_fragment.node_class or "" for held_fragment in self.fragments
         }
         capped = {cap.node_class for cap in self.memory.caps}
         if not classes or not classes <= capped:

@@ -47,7 +47,7 @@ class NodeBackoff:
             if node in self._nodes:
                 del self._nodes[node]
             return
-        times = self._times(node)
+        times = self._preemption_count(node)
         self._nodes[node] = BackOff(
             node, PilotS(now_s + min(base_s * 2**times, MAX_BACK_OFF_S)), times + 1, is_missed
         )
@@ -64,12 +64,12 @@ class NodeBackoff:
 
     def postpone(self, node: str, until_s: PilotS) -> None:
         """Request the node no earlier than ``until_s``."""
-        self._nodes[node] = BackOff(node, until_s, self._times(node))
+        self._nodes[node] = BackOff(node, until_s, self._preemption_count(node))
 
     def nodes(self) -> tuple[BackOff, ...]:
         return self._nodes.snapshot()
 
-    def _times(self, node: str) -> int:
+    def _preemption_count(self, node: str) -> int:
         back_off = self._nodes.get(node)
         return 0 if back_off is None else back_off.times
 
@@ -103,18 +103,18 @@ class RequestProgress:
             if rest == 0 or wanted <= MANY:
                 return self, ""
             started = RequestProgress(now_s, requested, now_s)
-            return started, started._line(rest, ready)
+            return started, started._progress_line(rest, ready)
         total = replace(self, requested=self.requested + requested)
         if rest == 0:
             return (
                 RequestProgress(),
-                f"{total._line(0, ready)}; it took {now_s - self.start_s:.0f} s",
+                f"{total._progress_line(0, ready)}; it took {now_s - self.start_s:.0f} s",
             )
         if now_s - self.last_line_s < TELL_EVERY_S:
             return total, ""
-        return replace(total, last_line_s=now_s), total._line(rest, ready)
+        return replace(total, last_line_s=now_s), total._progress_line(rest, ready)
 
-    def _line(self, rest: int, ready: int) -> str:
+    def _progress_line(self, rest: int, ready: int) -> str:
         return (
             f"holding {counted(self.requested + rest, 'node')}: {self.requested} requested, "
             f"{ready} held"

@@ -125,11 +125,11 @@ class PollSchedule:
         """
         hinted_s = math.inf
         if self.next_hinted_s < math.inf and rules.per_minute:
-            missing = max(1.0 - self._allowed(self.next_hinted_s, rules), 0.0)
+            missing = max(1.0 - self._allowed_polls(self.next_hinted_s, rules), 0.0)
             hinted_s = self.next_hinted_s + missing * 60.0 / rules.per_minute
         return max(self.not_before_s, min(self.next_unhinted_s, hinted_s))
 
-    def _allowed(self, now_s: float, rules: PollRules) -> float:
+    def _allowed_polls(self, now_s: float, rules: PollRules) -> float:
         """Return how many polls that only a hint asks for are allowed at ``now_s``."""
         return min(
             self.allowance + max(now_s - self.allowance_at_s, 0.0) * rules.per_minute / 60.0, BURST
@@ -167,7 +167,7 @@ class PollSchedule:
             PollOutcome.NOTHING: self.announced_count,
             PollOutcome.ANNOUNCED: self.announced_count + 1,
         }.get(outcome, 0)
-        allowance = self._allowed(begun_s, rules)
+        allowance = self._allowed_polls(begun_s, rules)
         if begun_s < self.next_unhinted_s:
             allowance -= cost
         next_unhinted_s = begun_s + stretch * rules.interval_s(announced_count)

@@ -144,12 +144,12 @@ class SchedulerPolls:
         if self._hints.take():
             view = replace(view, schedule=view.schedule.hinted(elapsed_s))
         if self._poll is None:
-            view = self._expecting(view, passed_s, elapsed_s)
+            view = self._with_expected_poll(view, passed_s, elapsed_s)
             if now_s < end_s:
                 schedule = view.schedule.expecting(elapsed_s + end_s - now_s)
                 view = replace(view, schedule=schedule)
             if elapsed_s >= view.schedule.due_s(rules_of(config)):
-                self._poll = _Poll(elapsed_s, self._background.start(self._ask))
+                self._poll = _Poll(elapsed_s, self._background.start(self._observe_cluster))
         else:
             self._poll.took_s += passed_s
         self.view = view
@@ -159,7 +159,9 @@ class SchedulerPolls:
         self._take_answer(poll, fragments, elapsed_s, now_s)
         return self.view.answers and not self.view.is_postponed
 
-    def _expecting(self, view: ClusterView, passed_s: float, elapsed_s: ElapsedS) -> ClusterView:
+    def _with_expected_poll(
+        self, view: ClusterView, passed_s: float, elapsed_s: ElapsedS
+    ) -> ClusterView:
         """Return the view after ``passed_s`` without a poll, with a poll scheduled where other
         pilots have changed something, or may.
         """
@@ -249,9 +251,11 @@ class SchedulerPolls:
         ):
             return
         self._next_announcement_s = elapsed_s + self._config.now.times.poll_s
-        self._announcement = self._background.start(lambda: self._announce(nodes.hosts, demand))
+        self._announcement = self._background.start(
+            lambda: self._announce_demand(nodes.hosts, demand)
+        )
 
-    def _announce(self, hosts: tuple[str, ...], demand: Demand | None) -> None:
+    def _announce_demand(self, hosts: tuple[str, ...], demand: Demand | None) -> None:
         """Announce the demand to peer pilots. Runs in the background and changes only
         ``_announced_demand``; a failed announcement is repeated.
         """
@@ -260,7 +264,7 @@ class SchedulerPolls:
                 self._peers.announce(hosts, demand.wants, demand.is_short, demand.least)
                 self._announced_demand = demand
 
-    def _ask(self) -> PollAnswer:
+    def _observe_cluster(self) -> PollAnswer:
         """Ask for the peer pilots, then observe the cluster: in this order, a node that a peer
         pilot takes meanwhile is not counted twice. Runs in the background and changes nothing here.
         """

@@ -24,9 +24,11 @@ def own_split(
     node.
     """
     nodes = facts.config.nodes
-    held_count = sum(h.fragment.phase is not FragmentPhase.LEAVING for h in kept)
-    held_nodes = {h.node for h in facts.fragments}
-    idle_nodes = {c.request.node for c in facts.candidates}
+    held_count = sum(
+        held_fragment.fragment.phase is not FragmentPhase.LEAVING for held_fragment in kept
+    )
+    held_nodes = {held_fragment.node for held_fragment in facts.fragments}
+    idle_nodes = {candidate.request.node for candidate in facts.candidates}
     takeable = sorted(idle_nodes.difference(held_nodes, left))
     site_limit = math.inf
     if nodes.site_max_nodes is not None:
@@ -44,10 +46,16 @@ def own_split(
         least=facts.demand.min_size,
         weight=facts.own.weight,
     )
-    leaving_count = sum(h.given_back_s is not None and not h.is_released for h in facts.fragments)
+    leaving_count = sum(
+        held_fragment.given_back_s is not None and not held_fragment.is_released
+        for held_fragment in facts.fragments
+    )
     # A pending holder counts in held_count. Where another job has its node, this takes it off.
     pending = (
-        h for h in kept if h.fragment.phase is FragmentPhase.PENDING and h.fragment.ends_s is None
+        held_fragment
+        for held_fragment in kept
+        if held_fragment.fragment.phase is FragmentPhase.PENDING
+        and held_fragment.fragment.ends_s is None
     )
     leaving_count -= sum(h.node not in idle_nodes for h in pending)
     division = split(
@@ -71,13 +79,13 @@ def cheapest(kept: Iterable[HeldFragment], used: Nodes, division: Split) -> list
     """
     preferred = division.preferred_nodes
 
-    def cost(h: HeldFragment) -> tuple[bool, bool, bool, float, str]:
+    def cost(held_fragment: HeldFragment) -> tuple[bool, bool, bool, float, str]:
         return (
-            preferred is not None and h.node not in preferred,
-            not h.fragment.is_part,
-            h.name in used,
-            -h.asked_s,
-            h.name,
+            preferred is not None and held_fragment.node not in preferred,
+            not held_fragment.fragment.is_part,
+            held_fragment.name in used,
+            -held_fragment.asked_s,
+            held_fragment.name,
         )
 
     order = sorted(kept, key=cost)

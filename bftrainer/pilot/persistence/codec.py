@@ -125,7 +125,7 @@ def dumps(value: object) -> str:
     """
     trainers: list[str] = []
     # The JSON has a mark for each trainer, in the order of their texts, which are put in here.
-    pieces = _json(_encode(value, trainers)).split(f'"{_MARK}"')
+    pieces = _json(_encoded_value(value, trainers)).split(f'"{_MARK}"')
     return "".join(chain.from_iterable(zip_longest(pieces, trainers, fillvalue="")))
 
 
@@ -150,7 +150,7 @@ def _trainer_text(trainer: model.Trainer) -> str:
     if cached is None:
         if len(_trainer_texts) >= _MAX_TEXTS:
             _trainer_texts.clear()
-        fields = _fields(trainer, _BY_NAME[model.Trainer.__name__], [])
+        fields = _encoded_fields(trainer, _BY_NAME[model.Trainer.__name__], [])
         cached = _trainer_texts[id(trainer)] = trainer, _json(fields)
     return cached[1]
 
@@ -168,7 +168,7 @@ def loads(text: str, *, strict: bool = True, kind: type = object) -> Any:
       checked.
     """
     try:
-        value = _decode(json.loads(text), strict)
+        value = _decoded_value(json.loads(text), strict)
         if not isinstance(value, kind):
             raise TypeError(f"it holds a {type(value).__name__}, expected a {kind.__name__}")
         return value
@@ -187,7 +187,7 @@ def loads(text: str, *, strict: bool = True, kind: type = object) -> Any:
         ) from error
 
 
-def _encode(value: object, trainers: list[str]) -> object:
+def _encoded_value(value: object, trainers: list[str]) -> object:
     """Return a value as what :mod:`json` can write. A trainer becomes a mark, and its text is
     appended to ``trainers``.
     """
@@ -212,55 +212,62 @@ def _encode(value: object, trainers: list[str]) -> object:
             return {"$set": items if _is_all_text(items) else _encode_items(items, trainers)}
         case Mapping():
             return {
-                "$map": [[_encode(k, trainers), _encode(v, trainers)] for k, v in value.items()]
+                "$map": [
+                    [_encoded_value(k, trainers), _encoded_value(v, trainers)]
+                    for k, v in value.items()
+                ]
             }
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return _fields(value, _shape_of(type(value)), trainers)
+        return _encoded_fields(value, _shape_of(type(value)), trainers)
     item = getattr(value, "item", None)  # numpy scalars that inherit from nothing
     if callable(item) and getattr(value, "shape", None) == ():
-        return _encode(item(), trainers)
+        return _encoded_value(item(), trainers)
     raise InvalidValueError(
         f"a {type(value).__name__} cannot be journaled, expected a frozen value"
     )
 
 
 def _encode_items(items: Iterable[object], trainers: list[str]) -> list[object]:
-    return [item if type(item) in _PLAIN else _encode(item, trainers) for item in items]
+    return [item if type(item) in _PLAIN else _encoded_value(item, trainers) for item in items]
 
 
-def _fields(value: object, shape: _Shape, trainers: list[str]) -> dict[str, object]:
+def _encoded_fields(value: object, shape: _Shape, trainers: list[str]) -> dict[str, object]:
     """Return a dataclass as a JSON object: its class under ``$``, and its fields."""
     fields: dict[str, object] = {"$": shape.name}
     for name in shape.fields:
         item = getattr(value, name)
-        fields[name] = item if type(item) in _PLAIN else _encode(item, trainers)
+        fields[name] = item if type(item) in _PLAIN else _encoded_value(item, trainers)
     return fields
 
 
-def _decode(value: Any, strict: bool, in_memory: bool = False) -> Any:
-    """Return the value that :func:`_encode` has turned into JSON. ``strict``: check types, and
-    refuse classes that are not allowed. ``in_memory``: the value belongs to a policy's memory, in
-    which other classes become :class:`Unread` unless ``strict``.
+def _decoded_value(value: Any, strict: bool, in_memory: bool = False) -> Any:
+    """Return the value that :func:`_encoded_value` has turned into JSON.
+
+    ``strict``: check types, and refuse classes that are not allowed. ``in_memory``: the value
+    belongs to a policy's memory, in which other classes become :class:`Unread` unless ``strict``.
     """
     if isinstance(value, list):
         return tuple(
-            [item if type(item) in _PLAIN else _decode(item, strict, in_memory) for item in value]
+            [
+                item if type(item) in _PLAIN else _decoded_value(item, strict, in_memory)
+                for item in value
+            ]
         )
     if not isinstance(value, dict):
         return value
     if "$set" in value:
         items = value["$set"]
         if not _is_all_text(items):
-            items = [_decode(item, strict, in_memory) for item in items]
+            items = [_decoded_value(item, strict, in_memory) for item in items]
             sorted(items)  # raises for what could not be written again
         return frozenset(items)
     if "$map" in value:
         return {
-            _decode(key, strict, in_memory): _decode(item, strict, in_memory)
+            _decoded_value(key, strict, in_memory): _decoded_value(item, strict, in_memory)
             for key, item in value["$map"]
         }
     name = value["$enum"] if "$enum" in value else value["$"]
-    shape = _named(name)
+    shape = _shape_by_name(name)
     if shape is None:
         if in_memory and not strict:
             return Unread(_json(value))
@@ -282,27 +289,27 @@ def _decode_fields(value: dict[str, Any], shape: _Shape, strict: bool, in_memory
         if name == "$":
             continue
         if type(item) not in _PLAIN:
-            item = _decode(item, strict, in_memory or (has_memory and name == "memory"))
+            item = _decoded_value(item, strict, in_memory or (has_memory and name == "memory"))
         fields[name] = item
     if strict and shape.is_own:
-        for name, is_valid in _checks(shape.kind):
+        for name, is_valid in _field_checks(shape.kind):
             if name in fields and not is_valid((fields[name],)):
                 raise TypeError(f"{shape.name}.{name} is {fields[name]!r:.80}")
     return shape.kind(**fields)
 
 
 @lru_cache(maxsize=256)
-def _checks(kind: type) -> tuple[tuple[str, Callable[[tuple[Any]], bool]], ...]:
+def _field_checks(kind: type) -> tuple[tuple[str, Callable[[tuple[Any]], bool]], ...]:
     """Return the checks for the fields of a class of ours: (field, function that tells whether a
     1-tuple contains a value of the field's type). A row is data: it may contain anything.
     """
     hints = get_type_hints(kind)
     names = [field.name for field in dataclasses.fields(kind) if field.init]
-    return tuple((name, _check(hints[name])) for name in names)
+    return tuple((name, _type_check(hints[name])) for name in names)
 
 
 @lru_cache(maxsize=256)
-def _check(hint: Any) -> Callable[[tuple[Any]], bool]:
+def _type_check(hint: Any) -> Callable[[tuple[Any]], bool]:
     """Return a function that tells whether a 1-tuple contains a value of this type."""
     wrapped: Any = tuple[_shallow_type(hint)]  # type: ignore[misc]  # made at run time; pydantic takes no bare dataclass
     config = ConfigDict(strict=True, arbitrary_types_allowed=True)
@@ -329,7 +336,7 @@ def _is_all_text(items: list[Any]) -> bool:
     return bool(items) and set(map(type, items)) == {str}
 
 
-def _shape(name: str, kind: type) -> _Shape:
+def _class_shape(name: str, kind: type) -> _Shape:
     """Return how the class ``kind`` is written under ``name``; an enum has no fields."""
     package = kind.__module__.partition(".")[0]
     fields: tuple[str, ...] = ()
@@ -338,7 +345,7 @@ def _shape(name: str, kind: type) -> _Shape:
     return _Shape(name, kind, fields, package == _CORE or package.startswith(_OWN_PREFIX))
 
 
-_BY_NAME = {kind.__name__: _shape(kind.__name__, kind) for kind in CLASSES}
+_BY_NAME = {kind.__name__: _class_shape(kind.__name__, kind) for kind in CLASSES}
 _BY_CLASS = {shape.kind: shape for shape in _BY_NAME.values()}
 
 
@@ -346,7 +353,7 @@ def _shape_of(kind: type) -> _Shape:
     """Return how a class is written. Raises :class:`InvalidValueError` for one that is not
     allowed.
     """
-    shape = _BY_CLASS.get(kind) or _named(f"{kind.__module__}:{kind.__qualname__}")
+    shape = _BY_CLASS.get(kind) or _shape_by_name(f"{kind.__module__}:{kind.__qualname__}")
     if shape is None or shape.kind is not kind:
         raise InvalidValueError(
             f"a {kind.__module__}:{kind.__qualname__} cannot be journaled: "
@@ -356,7 +363,7 @@ def _shape_of(kind: type) -> _Shape:
     return shape
 
 
-def _named(name: str) -> _Shape | None:
+def _shape_by_name(name: str) -> _Shape | None:
     """Return how the class that a name in a row stands for is written: one of :data:`CLASSES`, or a
     dataclass or enum of a loaded module that is allowed or whose package is. None for any other
     name; ``TypeError`` if it is no text.
@@ -375,4 +382,4 @@ def _named(name: str) -> _Shape | None:
         return None
     if not (dataclasses.is_dataclass(kind) or issubclass(kind, Enum)):
         return None
-    return _shape(name, kind)
+    return _class_shape(name, kind)

@@ -175,11 +175,11 @@ class BoundedReader:
         size = self._path.stat().st_size
         self._limit.steps_left = _STEPS + _STEPS_PER_BYTE * size
         try:
-            return self._rows(query, values, size)
+            return self._bounded_rows(query, values, size)
         finally:
             self._limit.steps_left = math.inf
 
-    def _rows(self, query: str, values: tuple[object, ...], size: int) -> list[sqlite3.Row]:
+    def _bounded_rows(self, query: str, values: tuple[object, ...], size: int) -> list[sqlite3.Row]:
         """Return the rows of a query on a file of ``size`` bytes. Raises :class:`StoreError` for a
         value of another type than its column's, and for more data than such a file can have.
         """
@@ -189,31 +189,31 @@ class BoundedReader:
         checks = [
             (index, check)
             for index, column in enumerate(cursor.description)
-            if (check := _checks().get(column[0]))
+            if (check := _column_checks().get(column[0]))
         ]
         for row in cursor:
             for index, check in checks:
                 if not check(row[index]):
-                    raise self._damaged(
+                    raise self._damage_error(
                         f"{cursor.description[index][0]} is {str(row[index])[:40]!r}"
                     )
-            bytes_left -= sum(map(_size, row))
+            bytes_left -= sum(map(_value_size, row))
             if bytes_left < 0:
-                raise self._damaged("a query yields more than the file has")
+                raise self._damage_error("a query yields more than the file has")
             rows.append(row)
         return rows
 
-    def _damaged(self, how: str) -> StoreError:
+    def _damage_error(self, how: str) -> StoreError:
         return StoreError(f"{self._path}: is damaged, or was not written by a pilot: {how}")
 
 
-def _size(value: object) -> int:
+def _value_size(value: object) -> int:
     """About how many bytes a value needs in the file."""
     return len(value) if isinstance(value, (str, bytes)) else 8
 
 
 @functools.cache
-def _checks() -> Mapping[str, Callable[[object], bool]]:
+def _column_checks() -> Mapping[str, Callable[[object], bool]]:
     """Return a check for the values of each column, by the column's name: a name has the same type
     in all our tables. Times and node-seconds are bounded as well.
     """

@@ -130,7 +130,7 @@ def state_before(store: Store, at_s: float, admit: Admit) -> tuple[int, State | 
         "ORDER BY journal DESC LIMIT 1"
     )
     for row in store.read(query, min(at_s, 1e300)):
-        admit(_settings_of(_settings(store), row["settings"]))
+        admit(_settings_of(_settings_by_number(store), row["settings"]))
         return int(row["journal"]), codec.loads(row["state"], kind=State)
     return 0, None
 
@@ -144,13 +144,15 @@ def entries(store: Store, after: int = 0, admit: Admit | None = None) -> Iterato
     :class:`~bftrainer.pilot.persistence.codec.Unread`.
     """
     strict = admit is not None
-    settings = _settings(store)
+    settings = _settings_by_number(store)
     while rows := store.read(
         "SELECT * FROM journal WHERE number > ? ORDER BY number LIMIT 200", after
     ):
         for row in rows:
             if row["settings"] not in settings:
-                settings = _settings(store)  # a pilot has written more since they were read
+                settings = _settings_by_number(
+                    store
+                )  # a pilot has written more since they were read
             after = row["number"]
             row_settings = _settings_of(settings, row["settings"])
             if admit is not None:
@@ -160,7 +162,7 @@ def entries(store: Store, after: int = 0, admit: Admit | None = None) -> Iterato
                 settings=row_settings,
                 event=codec.loads(row["event"], strict=strict, kind=Event),
                 plan=codec.loads(row["plan"], strict=strict, kind=Plan),
-                answers=_answers(codec.loads(row["answers"], strict=strict, kind=tuple)),
+                answers=_parsed_answers(codec.loads(row["answers"], strict=strict, kind=tuple)),
                 took_s=row["took_s"],
             )
 
@@ -183,7 +185,7 @@ def settings_times_s(store: Store) -> tuple[HostS, ...]:
     return tuple(row["at_s"] for row in store.read("SELECT at_s FROM settings ORDER BY at_s"))
 
 
-def _answers(values: tuple[object, ...]) -> tuple[Answer, ...]:
+def _parsed_answers(values: tuple[object, ...]) -> tuple[Answer, ...]:
     """Return the answers in a row of the journal. Raises :class:`InvalidValueError` for anything
     else.
     """
@@ -204,5 +206,5 @@ def _settings_of(settings: dict[int, Settings], number: int) -> Settings:
     return settings[number]
 
 
-def _settings(store: Store) -> dict[int, Settings]:
+def _settings_by_number(store: Store) -> dict[int, Settings]:
     return {row["number"]: Settings.of_row(row) for row in store.read("SELECT * FROM settings")}

@@ -196,29 +196,29 @@ class Registry:
 
     def trainers(self) -> tuple[TrainerRecord, ...]:
         """All trainers in the order of submission."""
-        return self._trainers("")
+        return self._trainer_records("")
 
     def trainers_from(self, number: int) -> tuple[TrainerRecord, ...]:
         """Return the trainers from this number on, so that a frequent reader need not read
         thousands that have ended.
         """
-        return self._trainers("WHERE number >= ?", number)
+        return self._trainer_records("WHERE number >= ?", number)
 
     def named(self, names: Sequence[str]) -> tuple[TrainerRecord, ...]:
         """Return the trainers with these names that exist, in the order of submission."""
-        return self._trainers(
+        return self._trainer_records(
             "WHERE name IN (SELECT value FROM json_each(?))", json.dumps(list(names))
         )
 
     def trainer(self, name: str) -> TrainerRecord:
         """Return a trainer by name. Raises :class:`UserError` for an unknown one."""
-        for record in self._trainers("WHERE name = ?", name):
+        for record in self._trainer_records("WHERE name = ?", name):
             return record
         raise UserError(f"no trainer named {name!r}; see `bftrainer list --all`")
 
-    def _trainers(self, where: str, *values: object) -> tuple[TrainerRecord, ...]:
+    def _trainer_records(self, where: str, *values: object) -> tuple[TrainerRecord, ...]:
         query = f"SELECT *, {_UNFIT} AS unfit FROM trainers {where} ORDER BY number"  # noqa: S608  # ours
-        return tuple(_trainer(row) for row in self.store.read(query, *values))
+        return tuple(_trainer_record(row) for row in self.store.read(query, *values))
 
     def submissions(self) -> dict[str, str]:
         """The spool name of each trainer's submission."""
@@ -255,27 +255,27 @@ class Registry:
         only of fragments that are not released.
         """
         source = "fragments WHERE released_s IS NULL" if open_only else "fragments"
-        rows = self._latest(source, last)
+        rows = self._latest_rows(source, last)
         columns = itemgetter(*FragmentRecord.__dataclass_fields__)
         return tuple(FragmentRecord(*columns(row)) for row in rows)
 
     def notes(self, last: int = 100, subject: str | None = None) -> tuple[Note, ...]:
         """Return the ``last`` latest notes, oldest first. With ``subject``, only those about it."""
         if subject is None:
-            rows = self._latest("notes", last)
+            rows = self._latest_rows("notes", last)
         else:
-            rows = self._latest("notes WHERE subject = ?", subject, last)
-        return tuple(Note(r["at_s"], r["kind"], r["subject"], r["text"]) for r in rows)
+            rows = self._latest_rows("notes WHERE subject = ?", subject, last)
+        return tuple(Note(row["at_s"], row["kind"], row["subject"], row["text"]) for row in rows)
 
     def last_note(self, kinds: tuple[str, ...], at_s: float = math.inf) -> Note | None:
         """Return the latest note of some kinds at or before a time; None if there is none."""
         marks = ", ".join("?" * len(kinds))
         where = f"notes WHERE kind IN ({marks}) AND at_s <= ?"
-        rows = self._latest(where, *kinds, min(at_s, _END_S), 1)
+        rows = self._latest_rows(where, *kinds, min(at_s, _END_S), 1)
         notes = [Note(row["at_s"], row["kind"], row["subject"], row["text"]) for row in rows]
         return notes[0] if notes else None
 
-    def _latest(self, source: str, *values: object) -> list[sqlite3.Row]:
+    def _latest_rows(self, source: str, *values: object) -> list[sqlite3.Row]:
         """Return the last rows of a table, oldest first. ``source``: the table, with a condition if
         need be. ``values``: those of the condition, then the number of rows.
         """
@@ -290,11 +290,11 @@ _END_S = 1e18
 
 
 @lru_cache(maxsize=1024)  # frozen, and read again at every submission
-def _spec(text: str) -> TrainerSpec:
+def _parsed_spec(text: str) -> TrainerSpec:
     return TrainerSpec.model_validate_json(text)
 
 
-def _trainer(row: object) -> TrainerRecord:
+def _trainer_record(row: object) -> TrainerRecord:
     """Return the record of a row of the table ``trainers``. A trainer whose submission this version
     does not accept counts as failed, unless it has ended; its ``spec`` then is a stand-in with its
     name. Raises :class:`StoreError` for an unknown status.
@@ -302,8 +302,8 @@ def _trainer(row: object) -> TrainerRecord:
     r: dict[str, Any] = dict(row)  # type: ignore[call-overload]  # a Row is a mapping in all but name
     r["unfit"] = tuple((smallest, largest) for smallest, largest in json.loads(r["unfit"]))
     # A database that comes from elsewhere may contain any number.
-    r["samples_done"] = _samples(r["samples_done"]) or 0.0
-    r["samples_at_failure"] = _samples(r["samples_at_failure"])
+    r["samples_done"] = _bounded_samples(r["samples_done"]) or 0.0
+    r["samples_at_failure"] = _bounded_samples(r["samples_at_failure"])
     try:
         r["status"] = TrainerStatus(r["status"])
     except ValueError as error:
@@ -311,7 +311,7 @@ def _trainer(row: object) -> TrainerRecord:
             f"trainer {r['name'][:60]!r} has the unknown status {r['status'][:40]!r}: damaged"
         ) from error
     try:
-        r["spec"] = _spec(r["spec"])
+        r["spec"] = _parsed_spec(r["spec"])
     except ValidationError as error:
         first = error.errors()[0]
         problem = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
@@ -324,6 +324,6 @@ def _trainer(row: object) -> TrainerRecord:
     return TrainerRecord(**{name: r[name] for name in TrainerRecord.__dataclass_fields__})
 
 
-def _samples(value: float | None) -> float | None:
+def _bounded_samples(value: float | None) -> float | None:
     """Return a number of samples; None if it is outside of the bounds, or NaN."""
     return value if value is not None and 0 <= value <= MAX_SAMPLES else None

@@ -143,9 +143,15 @@ class RegistryWriter:
             for u in usage:
                 increments = u.held_node_s, u.trained_node_s, u.stalled_node_s, u.repeated_samples
                 db.execute(_ADD_USAGE, (*increments, u.samples_done, u.name))
-                for m in u.metrics:
-                    values = m.last, m.least, m.least_samples, m.most, m.most_samples
-                    db.execute(_ADD_METRIC, (u.name, m.name, *values))
+                for metric in u.metrics:
+                    values = (
+                        metric.last,
+                        metric.least,
+                        metric.least_samples,
+                        metric.most,
+                        metric.most_samples,
+                    )
+                    db.execute(_ADD_METRIC, (u.name, metric.name, *values))
             db.execute("UPDATE lease SET heartbeat_s = ?", (beat_s,))
 
     def rung(self, rung: Rung) -> None:
@@ -194,13 +200,15 @@ class RegistryWriter:
 
     def note(self, at_s: HostS, kind: str, subject: str, text: str) -> None:
         statement = "INSERT INTO notes (at_s, kind, subject, text) VALUES (?, ?, ?, ?)"
-        self.store.write("note", statement, at_s, kind, _text(subject), _text(text))
+        self.store.write(
+            "note", statement, at_s, kind, _storable_text(subject), _storable_text(text)
+        )
 
 
 def _column_value(value: object) -> object:
-    return value.value if isinstance(value, Enum) else _text(value)
+    return value.value if isinstance(value, Enum) else _storable_text(value)
 
 
-def _text(value: object) -> object:
+def _storable_text(value: object) -> object:
     """Text that SQLite takes: file names and JSON may contain halves of surrogate pairs."""
     return value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value

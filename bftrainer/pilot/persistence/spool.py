@@ -115,7 +115,7 @@ class Spool:
         try:
             with suppress(FileExistsError):
                 self.path.mkdir(mode=0o700)
-            self._write(files, visible)
+            self._write_files(files, visible)
         except OSError as error:
             subject = "the request" if len(requests) == 1 else f"{len(requests):,} requests"
             result = f"the first {len(visible):,} are there" if visible else "nothing has changed"
@@ -124,11 +124,11 @@ class Spool:
             ) from error
         return tuple(files)
 
-    def _write(self, files: Mapping[str, bytes], visible: list[str]) -> None:
+    def _write_files(self, files: Mapping[str, bytes], visible: list[str]) -> None:
         """Write ``files`` (name, content). The names that a pilot can see are appended to
         ``visible``, also if an error ends the call.
         """
-        with _opened(self.path) as folder:
+        with _opened_folder(self.path) as folder:
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
             try:
                 for name, data in files.items():
@@ -137,7 +137,7 @@ class Spool:
                         out.write(data)
                 # One after the other when all are written: most then find their blocks on disk.
                 for name in files:
-                    _sync(f".{name}", folder)
+                    _sync_folder(f".{name}", folder)
                 for name in files:
                     os.rename(f".{name}", name, src_dir_fd=folder, dst_dir_fd=folder)
                     visible.append(name)
@@ -154,18 +154,18 @@ class Spool:
         """
         if not self._has_folder():
             return ()
-        with _opened(self.path) as folder:
+        with _opened_folder(self.path) as folder:
             received = []
             for name in self._names(folder)[:count]:
                 with suppress(FileNotFoundError):  # the pilot has removed it meanwhile
-                    received.append(self._receive(folder, name))
+                    received.append(self._received_request(folder, name))
             return tuple(received)
 
     def names(self) -> frozenset[str]:
         """The names of all pending requests."""
         if not self.path.is_dir():
             return frozenset()
-        with _opened(self.path) as folder:
+        with _opened_folder(self.path) as folder:
             return frozenset(_names(folder))
 
     def take(self, count: int) -> Iterator[Received]:
@@ -178,13 +178,13 @@ class Spool:
         if not self._listing:
             if not self._has_folder():
                 return
-            with _opened(self.path) as folder:
+            with _opened_folder(self.path) as folder:
                 self._listing = deque(self._names(folder))
         for _ in range(min(count, len(self._listing))):
-            with _opened(self.path) as folder:
+            with _opened_folder(self.path) as folder:
                 name = self._listing.popleft()
                 with suppress(FileNotFoundError):
-                    yield self._receive(folder, name)
+                    yield self._received_request(folder, name)
 
     def _has_folder(self) -> bool:
         """Create the folder if it is missing. Returns whether it exists now."""
@@ -205,7 +205,7 @@ class Spool:
         """
         if not names:
             return
-        with suppress(OSError), _opened(self.path) as folder:
+        with suppress(OSError), _opened_folder(self.path) as folder:
             for name in names:
                 if not _remove_file(name, folder):
                     self._unremovable.add(name)
@@ -215,7 +215,7 @@ class Spool:
         """Move a rejected file to ``rejected``, else remove it. If neither can be done, this pilot
         does not read it again.
         """
-        with _opened(self.path) as folder:
+        with _opened_folder(self.path) as folder:
             with suppress(OSError):
                 os.mkdir("rejected", 0o700, dir_fd=folder)
             # Names may come again, and a folder cannot replace one that is not empty.
@@ -226,7 +226,7 @@ class Spool:
             if not _remove_file(name, folder):
                 self._unremovable.add(name)
 
-    def _receive(self, folder: int, name: str) -> Received:
+    def _received_request(self, folder: int, name: str) -> Received:
         """Read a file of the spool. Returns its request, or the reason why it is rejected. Raises
         ``FileNotFoundError`` if it is gone.
         """
@@ -301,7 +301,7 @@ def _names(folder: int) -> list[str]:
     return sorted(name for name in names if name.endswith(_SUFFIX) and not name.startswith("."))
 
 
-def _sync(name: str, folder: int) -> None:
+def _sync_folder(name: str, folder: int) -> None:
     handle = os.open(name, os.O_RDONLY | os.O_NOFOLLOW, dir_fd=folder)
     try:
         os.fsync(handle)
@@ -323,7 +323,7 @@ def _remove_file(name: str, folder: int) -> bool:
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[int]:
+def _opened_folder(path: Path) -> Iterator[int]:
     """Open the folder of the spool while the block runs. Raises :class:`StateDirError` for a
     link.
     """

@@ -35,7 +35,7 @@ def time_lines(registry: Registry, *, open_only: bool = False) -> tuple[TimeLine
     audit = registry.fragments(open_only=open_only, last=_MAX_FRAGMENTS)
     lines = {fragment.name: _from_audit(fragment) for fragment in audit}
     trainers: dict[str, str] = {}
-    for instant in _instants(registry.store, lines):
+    for instant in _stages_of_fragments(registry.store, lines):
         lines[instant.fragment].instants[instant.stage] = instant.at_s
         if instant.stage is NodeStage.FIRST_STEP:
             trainers[instant.fragment] = instant.trainer
@@ -45,7 +45,7 @@ def time_lines(registry: Registry, *, open_only: bool = False) -> tuple[TimeLine
     )
 
 
-def _instants(store: Store, fragments: dict[str, TimeLine]) -> list[StageReached]:
+def _stages_of_fragments(store: Store, fragments: dict[str, TimeLine]) -> list[StageReached]:
     """Return the instants of these fragments that the audit has no column for."""
     names = json.dumps(list(fragments))
     rows = store.read(

@@ -70,7 +70,7 @@ def spec_to_start(spec: TrainerSpec, unfit: Sequence[tuple[int, int]]) -> Traine
     return spec.model_copy(update={"sizes": sizes_of(with_fitting_sizes(spec.trainer(), unfit))})
 
 
-def due(
+def trainers_for_core(
     records: tuple[TrainerRecord, ...], retry_later: frozenset[str]
 ) -> Mapping[str, TrainerRecord]:
     """Return the trainers for the core, by name: neither final nor paused, and not among those that
@@ -78,9 +78,17 @@ def due(
     """
     queued, waiting, running = TrainerStatus.QUEUED, TrainerStatus.WAITING, TrainerStatus.RUNNING
     active = (
-        r for r in records if r.status is queued or r.status is waiting or r.status is running
+        record
+        for record in records
+        if record.status is queued or record.status is waiting or record.status is running
     )
-    return MappingProxyType({r.spec.name: r for r in active if r.spec.name not in retry_later})
+    return MappingProxyType(
+        {
+            admitted.spec.name: admitted
+            for admitted in active
+            if admitted.spec.name not in retry_later
+        }
+    )
 
 
 def trainer_limits(

@@ -105,8 +105,8 @@ class Launcher(Protocol):
         own.
         """
 
-    def order(self, name: str, hosts: Iterable[HostSlots], hurried: Iterable[str] = ()) -> None:
-        """Tell a running driver its new hosts. ``hurried``: fragments that it loses within seconds,
+    def order(self, name: str, hosts: Iterable[HostSlots], urgent: Iterable[str] = ()) -> None:
+        """Tell a running driver its new hosts. ``urgent``: fragments that it loses within seconds,
         so that it has workers save at once.
         """
 
@@ -117,7 +117,7 @@ class Launcher(Protocol):
         """Kill the driver."""
 
     def look(self, name: str) -> DriverView:
-        """Return what the driver has said until now. A driver that runs already is adopted."""
+        """Return the driver's reports until now. A driver that runs already is adopted."""
 
 
 class DirectoryLauncher:
@@ -157,7 +157,7 @@ class DirectoryLauncher:
             hang_s=spec.hang_s or settings.hang_s,
         )
         write_json(directory.driver, driver_settings)
-        driver = self._driver(spec.name)
+        driver = self._driver_state(spec.name)
         lock = driver.process.lock()
         if lock is None:
             return  # a driver runs, and the next look adopts it
@@ -178,38 +178,38 @@ class DirectoryLauncher:
             self._alive_count += 1
         driver.view = after_start(driver.view)
 
-    def order(self, name: str, hosts: Iterable[HostSlots], hurried: Iterable[str] = ()) -> None:
-        """Replace the hosts file. The driver has notice of the fragments ``hurried`` before."""
-        directory = self._driver(name).directory
-        for fragment in sorted(hurried):
+    def order(self, name: str, hosts: Iterable[HostSlots], urgent: Iterable[str] = ()) -> None:
+        """Replace the hosts file. The driver has notice of the fragments ``urgent`` before."""
+        directory = self._driver_state(name).directory
+        for fragment in sorted(urgent):
             line = json.dumps({"fragment": fragment})
             append_line(directory.preempted, line, _NOTICES_BYTES, "the notice of a node", _NO_LINK)
         write_hosts(directory.hosts, hosts)
 
     def ask_to_stop(self, name: str) -> None:
         """Checkpoint and leave; the driver ends with ``stopped``."""
-        self._driver(name).request(ControlRequest.STOP)
+        self._driver_state(name).request(ControlRequest.STOP)
 
     def kill(self, name: str) -> None:
         """End the driver and its workers at once."""
-        self._driver(name).process.kill()
+        self._driver_state(name).process.kill()
 
     def look(self, name: str) -> DriverView:
-        """Return what the driver has said until now. The driver of an earlier pilot is found by its
+        """Return the driver's reports until now. The driver of an earlier pilot is found by its
         files: that is how it is adopted.
 
         A driver whose files cannot be read, or that speaks another version, is killed and counts as
         failed once it has ended. Raises ``OSError`` where the file system fails, which is no fault
         of the trainer.
         """
-        driver = self._driver(name)
+        driver = self._driver_state(name)
         is_alive = driver.process.is_alive()
         # Files are read after the check of the process, so that its last lines are not missed.
         if driver.process.foreign:
             driver.unusable = f"its driver cannot be adopted: {driver.process.foreign}"
         elif not driver.unusable:
             try:
-                driver.view = self._read(driver, is_alive)
+                driver.view = self._updated_view(driver, is_alive)
             except OSError as error:
                 if error.errno not in TRAINERS_FAULT:
                     raise
@@ -230,7 +230,7 @@ class DirectoryLauncher:
         driver.view = view
         return view
 
-    def _read(self, driver: _Driver, is_alive: bool) -> DriverView:
+    def _updated_view(self, driver: _Driver, is_alive: bool) -> DriverView:
         """Return the view with what a driver and its rank 0 have written since the last look.
         Progress is read less often while all goes well.
         """
@@ -247,7 +247,7 @@ class DirectoryLauncher:
         if not is_due and driver.events.is_read():  # its driver is a process of this host
             return view
         now_s = self._now_s()
-        for lines in _pieces(driver.events, _MAX_EVENTS_BYTES):
+        for lines in _unread_pieces(driver.events, _MAX_EVENTS_BYTES):
             has_news = True
             view = after_events(view, lines, now_s)
         if has_news or is_due or not view.trains:
@@ -258,11 +258,11 @@ class DirectoryLauncher:
                     "progress",
                     f"{counted(skipped, 'byte')} came at once; only the last are read",
                 )
-            for lines in _pieces(driver.progress, _MAX_BACKLOG_BYTES):
+            for lines in _unread_pieces(driver.progress, _MAX_BACKLOG_BYTES):
                 view = after_progress(view, lines, now_s)
         return view
 
-    def _driver(self, name: str) -> _Driver:
+    def _driver_state(self, name: str) -> _Driver:
         """Return the state of a trainer's driver. The first call makes it from the files of the
         trainer directory, of which only the last part is read if they are long.
         """
@@ -279,7 +279,7 @@ class DirectoryLauncher:
         return self._drivers[name]
 
 
-def _pieces(tail: JsonTail, max_bytes: int) -> Iterator[list[dict[str, Any] | BadLine]]:
+def _unread_pieces(tail: JsonTail, max_bytes: int) -> Iterator[list[dict[str, Any] | BadLine]]:
     """Yield the unread lines piece by piece, up to about ``max_bytes``: a trainer may write faster
     than they are read.
     """

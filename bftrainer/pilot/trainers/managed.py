@@ -81,11 +81,11 @@ class ManagedTrainer:
         if not view.alive:
             return
         self.held_node_s += node_s
-        if view.heard_s:
+        if view.rank_0_reported_s:
             self.classify_unreported(has_trained=False)
         if view.trains:
             self.trained_node_s += node_s
-        elif view.on and not view.heard_s:
+        elif view.on and not view.rank_0_reported_s:
             self.unreported_node_s += node_s
         else:
             self.stalled_node_s += node_s
@@ -124,12 +124,12 @@ class NodeUnion:
     is_disjoint: bool = True
 
 
-def _union(sets: tuple[Nodes, ...]) -> NodeUnion:
+def _united_nodes(sets: tuple[Nodes, ...]) -> NodeUnion:
     nodes = frozenset().union(*sets)
     return NodeUnion(nodes, len(nodes) == sum(map(len, sets)))
 
 
-def _outside(nodes: Nodes, pool: Nodes) -> Nodes:
+def _nodes_outside(nodes: Nodes, pool: Nodes) -> Nodes:
     return nodes - pool
 
 
@@ -140,10 +140,10 @@ class Occupancy:
 
     def __init__(self, trainers: Mapping[str, ManagedTrainer]) -> None:
         self._trainers = trainers
-        self._occupied = Memoized(_union)
-        self._desired = Memoized(_union)
-        self._used = Memoized(_union)
-        self._outside = Memoized(_outside)
+        self._occupied = Memoized(_united_nodes)
+        self._desired = Memoized(_united_nodes)
+        self._used = Memoized(_united_nodes)
+        self._outside = Memoized(_nodes_outside)
 
     def occupied_by_trainer(self, now_s: PilotS) -> tuple[Nodes, ...]:
         """Return the fragments on which each trainer has processes, in the order of the

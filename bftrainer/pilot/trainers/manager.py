@@ -23,7 +23,12 @@ from bftrainer.pilot.persistence.registry import TrainerRecord, TrainerStatus
 from bftrainer.pilot.persistence.registry_writer import TrainerChange
 from bftrainer.pilot.recorder import Recorder
 from bftrainer.pilot.steady_clock import SteadyClock
-from bftrainer.pilot.trainers.for_core import due, smallest_of, spec_to_start, trainer_limits
+from bftrainer.pilot.trainers.for_core import (
+    smallest_of,
+    spec_to_start,
+    trainer_limits,
+    trainers_for_core,
+)
 from bftrainer.pilot.trainers.launcher import Launcher
 from bftrainer.pilot.trainers.managed import ManagedTrainer, Occupancy
 from bftrainer.pilot.trainers.outcomes import (
@@ -86,7 +91,7 @@ class TrainerManager:
     def __post_init__(self) -> None:
         self._to_host = self._clock.to_host
         self._trainers: dict[str, ManagedTrainer] = {}
-        self._for_core = Memoized(due)
+        self._for_core = Memoized(trainers_for_core)
         self._limits = Memoized(trainer_limits)
         self._smallest = Memoized(smallest_of)
         self._occupancy = Occupancy(self._trainers)
@@ -94,7 +99,7 @@ class TrainerManager:
         self._early_stops = EarlyStops(self._recorder)
         self._accounted_s = self._clock.now_s()
         self._is_draining = False
-        self._hurried = Nodes()
+        self._urgent = Nodes()
         self._killed: dict[str, KilledWorker] = {}
         self._next_number = 0
         self.reload_registry(self._clock.now_s())
@@ -189,7 +194,7 @@ class TrainerManager:
         return tuple(filter(takes, measured))
 
     def assign(self, name: str, nodes: Nodes, now_s: PilotS) -> None:
-        """Take over the core's allocation for one trainer."""
+        """Adopt the core's allocation for one trainer."""
         if (trainer := self._trainers.get(name)) is not None:
             trainer.state.assign(nodes, self._class_of(nodes), now_s)
 
@@ -270,17 +275,17 @@ class TrainerManager:
                 view is was
                 and trainer.judged_record is trainer.record
                 and view.alive
-                and view.heard_s
+                and view.rank_0_reported_s
             ):
-                # Neither the report nor the record is new. Before the first report (heard_s) the
-                # remark on the trainer may change with time alone.
+                # Neither the report nor the record is new. Before rank 0's first report, the remark
+                # on the trainer may change with time alone.
                 continue
             trainer.judged_record = trainer.record
             if view is not was and view != was:
-                self._hear(trainer, was, now_s)
+                self._process_report(trainer, was, now_s)
                 self._recorder.driver_reported(name, was.times, view.times)
                 withheld |= self._newly_withheld(trainer, was, host_s)
-            self._write(
+            self._write_outcome(
                 trainer,
                 after_view(
                     trainer.record,
@@ -310,7 +315,7 @@ class TrainerManager:
         # Only of this trainer's fragments: a report may name any id.
         withheld &= {id_of(name) for name in state.ordered | state.leaving | state.desired}
         if not trainer.record.spec.is_pool:
-            kill = KilledWorker(trainer.name, view.incarnation, host_s - was.said_s)
+            kill = KilledWorker(trainer.name, view.incarnation, host_s - was.driver_reported_s)
             self._killed |= dict.fromkeys(withheld & view.killed, kill)
         return withheld
 
@@ -335,13 +340,13 @@ class TrainerManager:
         trainer.killed_nodes = (*trainer.killed_nodes, node)
         outcome = after_kill(trainer.record, trainer.samples, trainer.killed_nodes)
         if not trainer.state.view.alive:
-            self._write(trainer, outcome)
+            self._write_outcome(trainer, outcome)
         elif outcome.is_over and outcome.change is not None:
             self._give_up(trainer, outcome.change.reason or "")
         else:
-            self._write(trainer, counted_only(outcome))
+            self._write_outcome(trainer, counted_only(outcome))
 
-    def _write(self, trainer: ManagedTrainer, outcome: Outcome) -> None:
+    def _write_outcome(self, trainer: ManagedTrainer, outcome: Outcome) -> None:
         """Carry out an :class:`Outcome`: write usage, notes and the change, and forget a trainer
         that is over.
         """
@@ -366,15 +371,15 @@ class TrainerManager:
             self._write_usage_of(trainer)
             del self._trainers[trainer.name]
 
-    def _hear(self, trainer: ManagedTrainer, was: DriverView, now_s: PilotS) -> None:
-        """Take up a driver's new report: measure it, note values that cannot be used and work that
+    def _process_report(self, trainer: ManagedTrainer, was: DriverView, now_s: PilotS) -> None:
+        """Process a driver's new report: measure it, note values that cannot be used and work that
         is repeated, and end a trainer that one of its rules stops. ``was``: the report before.
         """
         state, view = trainer.state, trainer.state.view
         if view.ranks_disagree and not was.ranks_disagree:
             self._recorder.note("report", trainer.name, disagreement_text(view.ranks_disagree))
         try:
-            self._measure(trainer, now_s)
+            self._measure_report(trainer, now_s)
         except Exception as error:  # an error by one trainer's report concerns this trainer only
             self._give_up(
                 trainer, f"its reports cannot be measured: {type(error).__name__}: {error}"
@@ -398,7 +403,7 @@ class TrainerManager:
         if view.trains and not was.trains:
             state.lost = frozenset()
 
-    def _measure(self, trainer: ManagedTrainer, now_s: PilotS) -> None:
+    def _measure_report(self, trainer: ManagedTrainer, now_s: PilotS) -> None:
         """Measure the throughput and stalls in a trainer's report. The time of the decision counts
         only if the trainer trains on the nodes of that decision.
         """
@@ -414,7 +419,7 @@ class TrainerManager:
             self._recorder.note("clock", trainer.name, warning)
 
     def _note_refused(self, trainer: ManagedTrainer, noted_count: int) -> None:
-        """Note the values in a trainer's reports that cannot be used, without the first
+        """Record the values in a trainer's reports that cannot be used, without the first
         ``noted_count`` ones, which were noted before.
         """
         for key, problem in trainer.state.view.refused[noted_count:]:
@@ -487,12 +492,14 @@ class TrainerManager:
                 state.started_class = state.desired_class
                 try:
                     spec = spec_to_start(trainer.record.spec, trainer.record.unfit)
-                    self._launcher.start(spec, self._hosts(trainer, nodes), self._interface(nodes))
+                    self._launcher.start(
+                        spec, self._host_lines(trainer, nodes), self._network_interface(nodes)
+                    )
                 except (OSError, UserError) as error:
                     if isinstance(error, OSError) and error.errno in NO_DISK:
                         raise  # not a failure of the trainer
                     text = f"the driver cannot be started: {error}"
-                    self._write(
+                    self._write_outcome(
                         trainer,
                         after_failure(
                             trainer.record,
@@ -513,8 +520,8 @@ class TrainerManager:
             case ChangeHosts() | AskToStop():
                 try:
                     if isinstance(step, ChangeHosts):
-                        hurried = self._hurried_of(state.ordered - step.nodes)
-                        self._launcher.order(name, self._hosts(trainer, step.nodes), hurried)
+                        urgent = self._urgent_among(state.ordered - step.nodes)
+                        self._launcher.order(name, self._host_lines(trainer, step.nodes), urgent)
                     else:
                         self._launcher.ask_to_stop(name)
                 except OSError as error:
@@ -524,18 +531,18 @@ class TrainerManager:
                     return False
         return True
 
-    def hurry(self, fragments: Nodes) -> None:
-        """Note which fragments trainers have to leave within seconds: main jobs wait for them."""
-        self._hurried = fragments
+    def note_urgent(self, fragments: Nodes) -> None:
+        """Record which fragments trainers have to leave within seconds: main jobs wait for them."""
+        self._urgent = fragments
 
-    def _hurried_of(self, nodes: Nodes) -> list[str]:
+    def _urgent_among(self, nodes: Nodes) -> list[str]:
         """Return the fragments or GPUs of these, by the names of drivers, that have to be left
         within seconds.
         """
         if self._config.now.nodes.unit.divides_nodes:
             slots = map(slot_of, sorted(nodes))
-            return [slot.id for slot in slots if slot.fragment in self._hurried]
-        return [id_of(name) for name in sorted(nodes & self._hurried)]
+            return [slot.id for slot in slots if slot.fragment in self._urgent]
+        return [id_of(name) for name in sorted(nodes & self._urgent)]
 
     def held(self, now_s: PilotS) -> Nodes:
         """Return the fragments on which trainers have processes."""
@@ -582,7 +589,7 @@ class TrainerManager:
         if (used := trainer.take_usage()) is not None:
             self._recorder.usage((used,))
 
-    def _hosts(self, trainer: ManagedTrainer, nodes: Nodes) -> list[HostSlots]:
+    def _host_lines(self, trainer: ManagedTrainer, nodes: Nodes) -> list[HostSlots]:
         """Return the lines of the hosts file for these fragments or GPUs. The number of slots of a
         fragment comes from the trainer, else from the table of its node class, else from the
         configuration of nodes.
@@ -598,7 +605,7 @@ class TrainerManager:
         )
         return [HostSlots(node_of(f), slots, id_of(f)) for f in sorted(nodes)]
 
-    def _interface(self, nodes: Nodes) -> str | None:
+    def _network_interface(self, nodes: Nodes) -> str | None:
         configured = self._classes.configured(self._class_of(nodes))
         return configured.interface if configured else None
 

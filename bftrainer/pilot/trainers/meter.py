@@ -140,7 +140,7 @@ def update(
 
     if reading.stage is MeterStage.WARMING_UP:
         return _warmed_up(reading, line, window_s), losses
-    return _measured(reading, name, window_s)
+    return _close_full_window(reading, name, window_s)
 
 
 def _without_nodes(reading: MeterReading, view: DriverView) -> MeterReading:
@@ -149,19 +149,19 @@ def _without_nodes(reading: MeterReading, view: DriverView) -> MeterReading:
     - The driver restarts its workers, and lines have been read: the reading is kept, with the
       nodes as the previous ones.
     - The driver runs, and no line has been read: a new reading, in which the stall begins when
-      the driver said that it starts, or where it trains (``said_s``).
+      the driver said that it starts, or where it trains (``driver_reported_s``).
     - The driver has ended, or has reported nothing yet: an empty reading.
     """
     if view.alive and reading.last_line is not None:
-        latest = None if view.samples is None else (view.heard_s, view.samples)
+        latest = None if view.samples is None else (view.rank_0_reported_s, view.samples)
         return replace(
             reading,
             fragments=frozenset(),
             previous_fragments=reading.fragments or reading.previous_fragments,
             last_line=_last_line(reading, latest),
         )
-    if view.alive and view.said_s:
-        return MeterReading(stall_origin=ProgressMark(view.said_s, view.samples or 0.0))
+    if view.alive and view.driver_reported_s:
+        return MeterReading(stall_origin=ProgressMark(view.driver_reported_s, view.samples or 0.0))
     return MeterReading()
 
 
@@ -179,7 +179,7 @@ def _on_new_nodes(reading: MeterReading, view: DriverView, decided_s: HostS | No
         previous_fragments=previous,
         grew=not view.on < previous,
         stall_origin=last_line or _start_origin(reading, decided_s),
-        previous_rate=_rate(reading.window_start, last_line),
+        previous_rate=_throughput_between(reading.window_start, last_line),
         start_s=start_s,
     )
 
@@ -225,11 +225,11 @@ def _new_line(reading: MeterReading, view: DriverView) -> ProgressMark | None:
     """Return the line that rank 0 has written on the present nodes since the last look; None if
     there is none.
     """
-    if not view.trains or view.samples is None or view.heard_s < view.said_s:
+    if not view.trains or view.samples is None or view.rank_0_reported_s < view.driver_reported_s:
         return None
-    if reading.last_line is not None and view.heard_s <= reading.last_line.at_s:
+    if reading.last_line is not None and view.rank_0_reported_s <= reading.last_line.at_s:
         return None
-    return ProgressMark(view.heard_s, view.samples)
+    return ProgressMark(view.rank_0_reported_s, view.samples)
 
 
 def _with_work_until_switch(reading: MeterReading, switch: ProgressMark) -> MeterReading:
@@ -268,7 +268,7 @@ def _is_restored(reading: MeterReading, line: ProgressMark) -> bool:
 
 
 def _with_line(reading: MeterReading, line: ProgressMark, now_s: HostS | None) -> MeterReading:
-    """Take up a line, and its age if the time is given."""
+    """Process a line, and its age if the time is given."""
     first_line_s = line.at_s if reading.first_line_s is None else reading.first_line_s
     lag_s = reading.lag_s
     if now_s is not None:
@@ -286,7 +286,7 @@ def _warmed_up(reading: MeterReading, line: ProgressMark, window_s: float) -> Me
     return replace(reading, window_start=line, steady_since_s=line.at_s)
 
 
-def _measured(
+def _close_full_window(
     reading: MeterReading, name: str, window_s: float
 ) -> tuple[MeterReading, tuple[Measured, ...]]:
     """Close the window if it has lasted long enough, and open the next one. Returns the reading and
@@ -329,7 +329,7 @@ def _stall_s(reading: MeterReading, rate: float) -> float | None:
     return stall_s if 0 < stall_s <= MAX_WINDOW_S else None
 
 
-def _rate(start: ProgressMark | None, end: ProgressMark | None) -> float:
+def _throughput_between(start: ProgressMark | None, end: ProgressMark | None) -> float:
     """Return the throughput between two marks; 0 if it cannot be computed."""
     if start is None or end is None or end.at_s <= start.at_s:
         return 0.0

@@ -41,7 +41,11 @@ _CAUSES = {
 
 def remark(view: DriverView, now_s: HostS) -> str:
     """Return the remark on a running trainer at ``now_s``; empty if there is none."""
-    if view.on and not view.heard_s and now_s - view.said_s >= REPORTS_WITHIN_S:
+    if (
+        view.on
+        and not view.rank_0_reported_s
+        and now_s - view.driver_reported_s >= REPORTS_WITHIN_S
+    ):
         return NEVER_REPORTED
     if view.ending is Ending.FAILED and view.alive:  # its driver is being killed, or cannot be
         return view.reason

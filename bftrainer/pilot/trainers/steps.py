@@ -97,7 +97,7 @@ class TrainerState:
         return self._still_occupied(self.leaving, self.view.on, self.view.with_workers)
 
     def assign(self, nodes: Nodes, node_class: str | None, now_s: PilotS) -> None:
-        """Take over the core's allocation: ``nodes`` of class ``node_class``. ``desired_s`` is the
+        """Apply the core's allocation: ``nodes`` of class ``node_class``. ``desired_s`` is the
         time of the first call with these nodes.
         """
         if nodes != self.desired:
@@ -172,6 +172,7 @@ def runs_as_desired(state: TrainerState) -> bool:
         and state.target is TargetState.RUN
         and state.stop_requested_s is None
         and bool(state.ordered)
+        # In most rounds both are the same object: then no set is compared.
         and (state.ordered is state.desired or state.ordered == state.desired)
         and not state.changes_class
     )
@@ -188,7 +189,9 @@ def occupied_nodes(state: TrainerState, now_s: PilotS) -> Nodes:
         return _NOTHING
     if not state.leaving:
         return state.ordered
-    has_heard = state.view.said_s > state.ordered_host_s or now_s - state.ordered_s > SETTLE_S
+    has_heard = (
+        state.view.driver_reported_s > state.ordered_host_s or now_s - state.ordered_s > SETTLE_S
+    )
     occupied = state.still_occupied if has_heard else state.leaving
     return state.ordered | occupied if occupied else state.ordered
 

@@ -39,11 +39,11 @@ class EarlyStops:
             rule = parse_rule(rule_text)
             if (value := last.get(rule.metric)) is None:
                 continue
-            self._note(record.name, rule.metric, samples, value)
+            self._note_value(record.name, rule.metric, samples, value)
             for rung_samples in rule.rungs:
                 reason = self._at_rung(record, rule, rule_text, rung_samples, samples, value)
                 if reason:
-                    self._forget(record.name)
+                    self._drop_reports(record.name)
                     return reason
         return ""
 
@@ -66,7 +66,7 @@ class EarlyStops:
             return ""
         reports = [value]
         if isinstance(rule, ASHA):
-            reports = self._before(record.name, rule.metric, rung_samples) or reports
+            reports = self._values_before_rung(record.name, rule.metric, rung_samples) or reports
         judged = statistics.median(reports)
         ends = rule.ends(judged, values.values())
         values[record.name] = judged
@@ -79,18 +79,18 @@ class EarlyStops:
             f"{counted(samples, 'sample')}"
         )
 
-    def _note(self, trainer: str, metric: str, samples: float, value: float) -> None:
+    def _note_value(self, trainer: str, metric: str, samples: float, value: float) -> None:
         """Keep a value if it has changed: the same one again is that of an earlier line."""
         reports = self._recent.setdefault((trainer, metric), deque(maxlen=_REPORTS))
         if not reports or reports[-1][1] != value:
             reports.append((samples, value))
 
-    def _before(self, trainer: str, metric: str, rung_samples: float) -> list[float]:
+    def _values_before_rung(self, trainer: str, metric: str, rung_samples: float) -> list[float]:
         """Return the values of the reports shortly before a rung and since."""
         reports = self._recent.get((trainer, metric), ())
         return [value for samples, value in reports if samples >= (1 - BEFORE_RUNG) * rung_samples]
 
-    def _forget(self, trainer: str) -> None:
+    def _drop_reports(self, trainer: str) -> None:
         """Drop the reports of a trainer that ends."""
         for key in [key for key in self._recent if key[0] == trainer]:
             del self._recent[key]

@@ -29,7 +29,7 @@ def trainer_message(spec: TrainerSpec) -> TrainerMessage:
         for key in TrainerMessage.__dataclass_fields__
         if key in TrainerSpec.model_fields
     }
-    setup = (*_staging(spec.stage_in), *spec.setup)
+    setup = (*_staging_lines(spec.stage_in), *spec.setup)
     renamed = {"id": spec.name, "environment": spec.env, "setup": setup, "group": spec.group or ""}
     return TrainerMessage(**common | renamed)
 
@@ -41,7 +41,7 @@ def driver_settings(workers: WorkersConfig, poll_s: float) -> dict[str, object]:
     return {**workers.model_dump(include=_DRIVER_KEYS), "poll_s": poll_s}
 
 
-def _staging(lines: tuple[str, ...]) -> tuple[str, ...]:
+def _staging_lines(lines: tuple[str, ...]) -> tuple[str, ...]:
     """Return the ``lines`` of ``stage_in`` as one line of ``setup``. The first worker of a fragment
     (or part) runs them under a lock and writes to the marker file; the others wait for the lock,
     and find the marker.

@@ -79,7 +79,7 @@ def largest_loss(problems: int = PROBLEMS) -> float:
     rng = random.Random(SEED)
     worst = 0.0
     for _ in range(problems):
-        problem = _problem(rng)
+        problem = _random_problem(rng)
         best, printed = (
             Exact().solve(problem).objective_value,
             Exact().solve(as_printed(problem)).objective_value,
@@ -98,7 +98,7 @@ def over_a_replay(scenario: Scenario, policy: BFTrainer) -> tuple[float, float]:
     return 100 * printed.bound / max(printed.decisions, 1), outcome.totals.samples
 
 
-def _problem(rng: random.Random) -> Problem:
+def _random_problem(rng: random.Random) -> Problem:
     """Draw a problem of 10 trainers on 20 nodes."""
     nodes = (1, 2, 4, 8, 16, 32, 64)
     demands, free = [], 20

@@ -57,8 +57,8 @@ def compute(task: Task, inputs: Inputs) -> Result:
     return {
         **result,
         "all_done_s": done_s,
-        **_runtimes(outcome),
-        "detail": _detail(whole, outcome) if cell.detail else None,
+        **_mean_runtimes(outcome),
+        "detail": _detail_results(whole, outcome) if cell.detail else None,
     }
 
 
@@ -113,7 +113,8 @@ class CellDetail:
     returns: RescaleReturns
 
 
-def _detail(scenario: Scenario, outcome: ReplayOutcome) -> dict[str, object]:
+def _detail_results(scenario: Scenario, outcome: ReplayOutcome) -> dict[str, object]:
+    """Return the results over time, preemptions after decisions, and returns of rescales."""
     bins = bins_of(scenario.window, outcome.entries, outcome.totals)
     return {
         "bins": {name: values.tolist() for name, values in asdict(bins).items()},
@@ -134,7 +135,7 @@ def read_detail(values_by_name: dict[str, Any]) -> CellDetail:
     return CellDetail(bins, within, RescaleReturns(**values_by_name["returns"]))
 
 
-def _runtimes(outcome: ReplayOutcome) -> dict[str, object]:
+def _mean_runtimes(outcome: ReplayOutcome) -> dict[str, object]:
     """Return the mean hours from admission to end of the trainers that ended, overall and by model:
     the runtime of Tables 3 and 4.
     """

@@ -82,9 +82,9 @@ def collect(
     assert bins is not None, "all tasks have run"
     machine = inputs.windows["machine"]
     on_step("solving random maps (Fig. 5)")
-    times = _times(memo, grid)
+    times = _solver_times(memo, grid)
     on_step("comparing MILP and equal share event by event (5.1.2)")
-    speedups = _speedups(memo, inputs, plan)
+    speedups = _compare_by_event(memo, inputs, plan)
     on_step("evaluating Eqn 10 as printed")
     big_m = _big_m(memo, inputs, plan)
     on_step("computing A_s until all trainers complete (Fig. 14c)")
@@ -95,7 +95,7 @@ def collect(
     ):
         done_s = rows[cell].result["all_done_s"]
         if done_s is not None:
-            static[cell] = _static(memo, inputs, cell, float(done_s))
+            static[cell] = _static_outcome(memo, inputs, cell, float(done_s))
     return ExperimentResults(
         inputs=inputs,
         grid=grid,
@@ -104,7 +104,7 @@ def collect(
         machine=characterize(machine),
         first_week=characterize(cut_short(machine, machine.start_s + WEEK_H * 3600)),
         slice_week=characterize(inputs.windows["week"]),
-        others={name: _described(window) for name, window in others.items()},
+        others={name: _window_characteristics(window) for name, window in others.items()},
         times=times,
         speedups=speedups,
         big_m=big_m,
@@ -114,29 +114,29 @@ def collect(
     )
 
 
-def _described(window: LogWindow) -> Characteristics:
+def _window_characteristics(window: LogWindow) -> Characteristics:
     return characterize(replace(window, queue=None))
 
 
-def _times(memo: Memo, grid: ExperimentGrid) -> Times:
+def _solver_times(memo: Memo, grid: ExperimentGrid) -> Times:
     sizes = (grid.solver_trainers, grid.solver_nodes, grid.solves)
     times: Times = memo.get("solver-times", sizes, lambda: dict(solve_times(*sizes)))
     return times
 
 
-def _depends(inputs: Inputs, *cells: Cell) -> list[object]:
+def _dependencies(inputs: Inputs, *cells: Cell) -> list[object]:
     """Return what a result from these cells depends on: their windows, trainers and settings."""
     return [
         [
-            inputs.window_digests[c.log],
-            inputs.arrival_digests[c.log, c.workload, c.seed],
-            repr(replace(c, detail=False)),
+            inputs.window_digests[cell.log],
+            inputs.arrival_digests[cell.log, cell.workload, cell.seed],
+            repr(replace(cell, detail=False)),
         ]
-        for c in cells
+        for cell in cells
     ]
 
 
-def _speedups(memo: Memo, inputs: Inputs, plan: ExperimentPlan) -> Speedups:
+def _compare_by_event(memo: Memo, inputs: Inputs, plan: ExperimentPlan) -> Speedups:
     """Compare MILP and equal share event by event (5.1.2)."""
 
     def compute() -> dict[str, object]:
@@ -146,7 +146,7 @@ def _speedups(memo: Memo, inputs: Inputs, plan: ExperimentPlan) -> Speedups:
         )
         return asdict(compare(milp, equal))
 
-    values = memo.get("speedups", _depends(inputs, plan.base, plan.equal), compute)
+    values = memo.get("speedups", _dependencies(inputs, plan.base, plan.equal), compute)
     return Speedups(**{**values, "ratios": tuple(values["ratios"])})
 
 
@@ -159,10 +159,10 @@ def _big_m(memo: Memo, inputs: Inputs, plan: ExperimentPlan) -> BigM:
         binds, samples = over_a_replay(scenario_of(plan.base, inputs), policy)
         return asdict(BigM(largest_loss(), binds, samples))
 
-    return BigM(**memo.get("big-m", [PROBLEMS, *_depends(inputs, plan.base)], compute))
+    return BigM(**memo.get("big-m", [PROBLEMS, *_dependencies(inputs, plan.base)], compute))
 
 
-def _static(memo: Memo, inputs: Inputs, cell: Cell, done_s: float) -> float:
+def _static_outcome(memo: Memo, inputs: Inputs, cell: Cell, done_s: float) -> float:
     """Compute A_s of the nodes until the cell's last trainer completed, at ``done_s``; it depends
     on neither the objective nor T_fwd.
     """
@@ -175,6 +175,6 @@ def _static(memo: Memo, inputs: Inputs, cell: Cell, done_s: float) -> float:
 
     plain = replace(cell, objective="throughput", forward_s=0.0)
     samples = float(
-        memo.get("static-until-done", [done_s, *_depends(inputs, plain)], compute)["samples"]
+        memo.get("static-until-done", [done_s, *_dependencies(inputs, plain)], compute)["samples"]
     )
     return samples if samples else math.nan

@@ -26,7 +26,7 @@ def evaluate(results: ExperimentResults) -> ClaimValues:
     return {key: value for part in _PARTS for key, value in part(results).items()}
 
 
-def _log(results: ExperimentResults) -> ClaimValues:
+def _log_values(results: ExperimentResults) -> ClaimValues:
     """Return the values of the claims on the log itself (section 2.1, Table 1, Figs. 1 and 6)."""
     all_, week = results.machine, results.first_week
     values = {
@@ -51,7 +51,7 @@ def _log(results: ExperimentResults) -> ClaimValues:
     return {key: float(value) for key, value in values.items()}
 
 
-def _curves(results: ExperimentResults) -> ClaimValues:
+def _curve_values(results: ExperimentResults) -> ClaimValues:
     """Return the largest difference of our curves from those of Table 2, in thousand samples per
     second.
     """
@@ -70,7 +70,7 @@ def _curves(results: ExperimentResults) -> ClaimValues:
     return {"table-2": max(differences, default=NAN)}
 
 
-def _solving(results: ExperimentResults) -> ClaimValues:
+def _solver_values(results: ExperimentResults) -> ClaimValues:
     """Return the values of the claims on solver times (Fig. 5): the percentage of problems solved
     within a second, and the median of the largest ones.
     """
@@ -120,7 +120,7 @@ def preempted_within(window: LogWindow, spans_s: Sequence[float]) -> list[tuple[
     return [(span_s, 100 * followed_by_a_leave(window, span_s)) for span_s in spans_s]
 
 
-def _forward(results: ExperimentResults) -> ClaimValues:
+def _forward_values(results: ExperimentResults) -> ClaimValues:
     """Return the values of the claims on T_fwd (5.1, Figs. 7 to 9): preemptions, costs of
     rescaling, return, and U.
     """
@@ -186,7 +186,7 @@ def _over_time(results: ExperimentResults) -> ClaimValues:
     }
 
 
-def _diverse(results: ExperimentResults) -> ClaimValues:
+def _several_models_values(results: ExperimentResults) -> ClaimValues:
     """Return the values of the claims on trainers of several models (5.2): how their runtimes
     differ under each objective.
     """
@@ -210,7 +210,7 @@ def _diverse(results: ExperimentResults) -> ClaimValues:
     return values
 
 
-def _parallel(results: ExperimentResults) -> ClaimValues:
+def _parallel_values(results: ExperimentResults) -> ClaimValues:
     """Return the values of the claims on P_jmax (5.3, Fig. 14): U and the unoccupied nodes under
     scaling efficiency, and the comparisons of :func:`_over_parallel` at both T_fwd.
     """
@@ -255,7 +255,7 @@ def _over_parallel(
     return values
 
 
-def _models(results: ExperimentResults) -> ClaimValues:
+def _single_model_values(results: ExperimentResults) -> ClaimValues:
     """Return the values of the claims on single models and on the cost of rescaling (Figs. 15 and
     16).
     """
@@ -283,7 +283,7 @@ def lost_share(results: ExperimentResults, cell: Cell) -> float:
     return lost / ((results.rows[cell].samples + lost) or NAN)
 
 
-def _replayer(results: ExperimentResults) -> ClaimValues:
+def _replayer_values(results: ExperimentResults) -> ClaimValues:
     """Return the values that show what our replay's own choices change: the events that cause
     decisions, the cost model, the initial map, and Eqn 10 as printed.
     """
@@ -291,9 +291,9 @@ def _replayer(results: ExperimentResults) -> ClaimValues:
     trainers = results.inputs.arrivals["whole", DIVERSE, 0]
     gaps = np.diff([arrival.at_s for arrival in trainers])
     at_start = [
-        a.trainer
-        for a in results.inputs.arrivals_of(plan.base)[: plan.base.max_parallel]
-        if a.at_s <= results.week.start_s
+        arrival.trainer
+        for arrival in results.inputs.arrivals_of(plan.base)[: plan.base.max_parallel]
+        if arrival.at_s <= results.week.start_s
     ]
     paid = sum(trainer.scale_up_s * max(trainer.curve.per_s) for trainer in at_start)
     spacing = {}
@@ -310,13 +310,13 @@ def _replayer(results: ExperimentResults) -> ClaimValues:
 
 
 _PARTS: tuple[Callable[[ExperimentResults], ClaimValues], ...] = (
-    _log,
-    _curves,
-    _solving,
-    _forward,
+    _log_values,
+    _curve_values,
+    _solver_values,
+    _forward_values,
     _over_time,
-    _diverse,
-    _parallel,
-    _models,
-    _replayer,
+    _several_models_values,
+    _parallel_values,
+    _single_model_values,
+    _replayer_values,
 )

@@ -17,12 +17,12 @@ from bftrainer_papers.bftrainer.cells import BOUND, REPLAY, STATIC, STATIC_BINS,
 from bftrainer_papers.bftrainer.claims import PARALLEL
 from bftrainer_replay.analysis.window_fragments import pool_sizes_of
 from bftrainer_replay.logs.event_log import format_time, parse_time
-from bftrainer_replay.logs.model import EventLog, LogWindow, cut
-from bftrainer_replay.logs.node_list import spread
+from bftrainer_replay.logs.model import EventLog, LogWindow, restricted_log
+from bftrainer_replay.logs.node_list import hashed_sample
 from bftrainer_replay.simulation.progress import CostModel
 from bftrainer_replay.simulation.replay_world import Arrival, DecideOn
 from bftrainer_replay.sweep.cell import Cell, Inputs, Task, each_once
-from bftrainer_replay.workload.workload import diverse, hpo, submissions
+from bftrainer_replay.workload.workload import hpo, submissions, trainers_of_many_users
 
 START_S = parse_time("2021-02-10T20:21:15")
 """Row 1,000 of the authors' log, where their replayer begins."""
@@ -90,14 +90,16 @@ def windows_of(sources: ExperimentSources) -> dict[str, LogWindow]:
 
     def part(hours: float | None) -> LogWindow:
         end_s = last_s if hours is None else min(start_s + hours * 3600, last_s)
-        return replace(cut(sources.log, start_s=start_s, end_s=end_s, nodes=chosen), queue=None)
+        return replace(
+            restricted_log(sources.log, start_s=start_s, end_s=end_s, nodes=chosen), queue=None
+        )
 
     if not pool_sizes_of(part(SHORT_H)).node_s():
         raise UserError(
             f"none of the {len(chosen):,} nodes is idle in the first {SHORT_H:g} h from "
             f"{format_time(start_s)}"
         )
-    machine = cut(sources.log, start_s=start_s, nodes=sources.nodes)
+    machine = restricted_log(sources.log, start_s=start_s, nodes=sources.nodes)
     return {"machine": machine, "week": part(WEEK_H), "60 h": part(SHORT_H), "whole": part(None)}
 
 
@@ -107,7 +109,7 @@ def order_of(log: EventLog, listed: Sequence[str] | None) -> tuple[str, ...]:
     """
     seen = log.nodes()
     if listed is None:
-        return spread(seen, len(seen))
+        return hashed_sample(seen, len(seen))
     if set(seen).isdisjoint(listed[:NODES]):
         raise UserError(
             f"none of the first {NODES} nodes of --node-list is in the log, which has names "
@@ -123,7 +125,7 @@ def inputs_of(sources: ExperimentSources, grid: ExperimentGrid) -> Inputs:
     windows = windows_of(sources)
     start_s = windows["week"].start_s
     times = submissions(start_s, grid.trials, SPACING_S)
-    mixed = sources.trainers or diverse(times, 1, sources.curves)
+    mixed = sources.trainers or trainers_of_many_users(times, 1, sources.curves)
     arrivals: dict[tuple[str, str, int], tuple[Arrival, ...]] = {}
     for log in ("week", "60 h", "whole"):
         arrivals[log, DIVERSE, 0] = mixed
@@ -131,8 +133,11 @@ def inputs_of(sources: ExperimentSources, grid: ExperimentGrid) -> Inputs:
             arrivals[log, f"hpo-{model}", 0] = hpo(model, times, sources.curves)
     factor = grid.cost_factors[-1]
     arrivals["week", HIGH_UP, 0] = tuple(
-        replace(a, trainer=replace(a.trainer, scale_up_s=factor * a.trainer.scale_up_s))
-        for a in arrivals["week", f"hpo-{BASE_MODEL}", 0]
+        replace(
+            arrival,
+            trainer=replace(arrival.trainer, scale_up_s=factor * arrival.trainer.scale_up_s),
+        )
+        for arrival in arrivals["week", f"hpo-{BASE_MODEL}", 0]
     )
     return Inputs(windows, arrivals)
 
@@ -204,7 +209,7 @@ def plan_of(grid: ExperimentGrid, models: Sequence[str]) -> ExperimentPlan:
     whole = replace(mixed, log="whole")
 
     parallel = {o: _with_parallel(replace(whole, objective=o), grid.parallel) for o in OBJECTIVES}
-    by_model = {m: replace(bare, log="60 h", workload=f"hpo-{m}") for m in models}
+    by_model = {model: replace(bare, log="60 h", workload=f"hpo-{model}") for model in models}
     return ExperimentPlan(
         base=base,
         equal=replace(base, policy="equal-share"),
@@ -227,7 +232,10 @@ def plan_of(grid: ExperimentGrid, models: Sequence[str]) -> ExperimentPlan:
             for m in ("alexnet", "densenet")
             if m in by_model
         },
-        costs=tuple(base if f == 1.0 else replace(bare, cost_factor=f) for f in grid.cost_factors),
+        costs=tuple(
+            base if factor == 1.0 else replace(bare, cost_factor=factor)
+            for factor in grid.cost_factors
+        ),
         high_up=replace(bare, workload=HIGH_UP),
         all_events=replace(bare, decide_on=DecideOn.ALL),
         stall=replace(bare, decide_on=DecideOn.ALL, cost_model=CostModel.STALL),

@@ -46,7 +46,7 @@ def figures(results: ExperimentResults) -> tuple[Picture, ...]:
     return tuple(replace(picture, rows=rounded(picture.rows)) for picture in every)
 
 
-def _log(results: ExperimentResults) -> tuple[Picture, ...]:
+def _log_figures(results: ExperimentResults) -> tuple[Picture, ...]:
     """Draw the figures of the log itself: fragments (Fig. 1) and idle nodes (Fig. 6)."""
     machine, week = results.inputs.windows["machine"], results.week
     first = cut_short(machine, machine.start_s + WEEK_H * 3600)
@@ -67,12 +67,12 @@ def _log(results: ExperimentResults) -> tuple[Picture, ...]:
             "fig-06-idle-nodes",
             idle_nodes_figure(week),
             ("time", "idle_share"),
-            _timed(edges_s, shares),
+            _interval_rows(edges_s, shares),
         ),
     )
 
 
-def _timed(edges_s: np.ndarray, *columns: np.ndarray) -> list[tuple[object, ...]]:
+def _interval_rows(edges_s: np.ndarray, *columns: np.ndarray) -> list[tuple[object, ...]]:
     """Return a row (time, values) for each interval between two edges, with the time of its
     beginning.
     """
@@ -82,10 +82,10 @@ def _timed(edges_s: np.ndarray, *columns: np.ndarray) -> list[tuple[object, ...]
     return rows
 
 
-def _solving(results: ExperimentResults) -> tuple[Picture, ...]:
+def _solver_figures(results: ExperimentResults) -> tuple[Picture, ...]:
     """Draw the solver times (Fig. 5)."""
     times = {
-        solver: {_sizes(cell): took for cell, took in cells.items()}
+        solver: {_cell_sizes(cell): took for cell, took in cells.items()}
         for solver, cells in results.times.items()
         if cells
     }
@@ -105,27 +105,32 @@ def _solving(results: ExperimentResults) -> tuple[Picture, ...]:
     )
 
 
-def _sizes(cell: str) -> tuple[int, int]:
+def _cell_sizes(cell: str) -> tuple[int, int]:
     trainers, _, nodes = cell.partition(" x ")
     return int(trainers), int(nodes)
 
 
-def _preempted(window: LogWindow, name: str) -> Line:
+def _preemption_line(window: LogWindow, name: str) -> Line:
     return Line(name, tuple((float(s), followed_by_a_leave(window, s)) for s in SPANS_S))
 
 
-def _since(window: LogWindow) -> tuple[tuple[float, float], ...]:
+def _paper_periods(window: LogWindow) -> tuple[tuple[float, float], ...]:
     return tuple((s, preempted_since(window, s) / 100) for s in SPANS_S)
 
 
-def _forward(results: ExperimentResults) -> tuple[Picture, ...]:
+def _forward_figures(results: ExperimentResults) -> tuple[Picture, ...]:
     """Draw the figures over T_fwd (Figs. 7 to 9)."""
     plan = results.plan
     lines = [
-        _preempted(results.week, f"any idle node leaves, {results.week.machine_nodes:,} nodes"),
+        _preemption_line(
+            results.week, f"any idle node leaves, {results.week.machine_nodes:,} nodes"
+        ),
         Line("a node in training is preempted", results.detail(plan.base).taken_within),
-        _preempted(results.inputs.windows["machine"], "any idle node leaves, all nodes"),
-        Line("other reading: departures within T_fwd of the previous event", _since(results.week)),
+        _preemption_line(results.inputs.windows["machine"], "any idle node leaves, all nodes"),
+        Line(
+            "other reading: departures within T_fwd of the previous event",
+            _paper_periods(results.week),
+        ),
         Line("paper", ((170.0, 0.9),)),
     ]
     cost = [(cell.forward_s, cost_per_event(results, cell)) for cell in plan.forward]
@@ -146,7 +151,7 @@ def _forward(results: ExperimentResults) -> tuple[Picture, ...]:
             "fig-07a-preempted",
             preempted_figure(lines),
             ("line", "forward_s", "share"),
-            _points(lines),
+            _point_rows(lines),
         ),
         Picture(
             "fig-07b-rescale-cost",
@@ -179,7 +184,7 @@ def _forward(results: ExperimentResults) -> tuple[Picture, ...]:
             "fig-09-efficiency-over-forward-s",
             efficiency_over_forward_figure([milp], levels),
             ("line", "forward_s", "u"),
-            [*_points([milp]), *((level.name, "", level.y) for level in levels)],
+            [*_point_rows([milp]), *((level.name, "", level.y) for level in levels)],
         ),
     )
 
@@ -194,11 +199,16 @@ def _over_time(results: ExperimentResults) -> tuple[Picture, ...]:
     lost: list[tuple[object, ...]] = []
     for name, detail in results.details.items():
         bins = detail.bins
-        rows = _timed(bins.edges_s, bins.samples, bins.lost_to_preemption, bins.lost_to_rescale)
+        rows = _interval_rows(
+            bins.edges_s, bins.samples, bins.lost_to_preemption, bins.lost_to_rescale
+        )
         lost += [(name, *row) for row in rows]
     return (
         Picture(
-            "fig-10-efficiency-over-a-week", figure, ("time", *u), _timed(edges_s, *u.values())
+            "fig-10-efficiency-over-a-week",
+            figure,
+            ("time", *u),
+            _interval_rows(edges_s, *u.values()),
         ),
         Picture(
             "fig-11-costs-over-a-week",
@@ -209,25 +219,25 @@ def _over_time(results: ExperimentResults) -> tuple[Picture, ...]:
     )
 
 
-def _diverse(results: ExperimentResults) -> tuple[Picture, ...]:
+def _several_models_figures(results: ExperimentResults) -> tuple[Picture, ...]:
     """Draw the figures of trainers of several models (Figs. 12 and 13)."""
     lines = [
         _u_line(objective, results, results.plan.objectives[objective])
         for objective in reversed(OBJECTIVES)
     ]
     return (
-        _runtimes("fig-12-runtimes", results, results.plan.parallel),
-        _runtimes("fig-12-runtimes-forward-10", results, results.plan.parallel_short),
+        _runtime_figure("fig-12-runtimes", results, results.plan.parallel),
+        _runtime_figure("fig-12-runtimes-forward-10", results, results.plan.parallel_short),
         Picture(
             "fig-13-efficiency-by-objective",
             efficiency_over_forward_figure(lines),
             ("objective", "forward_s", "u"),
-            _points(lines),
+            _point_rows(lines),
         ),
     )
 
 
-def _runtimes(
+def _runtime_figure(
     name: str, results: ExperimentResults, group: Mapping[str, Sequence[Cell]]
 ) -> Picture:
     """Draw the mean runtimes by model at P_jmax 10 (Fig. 12)."""
@@ -253,7 +263,7 @@ def _runtimes(
     )
 
 
-def _parallel(results: ExperimentResults) -> tuple[Picture, ...]:
+def _parallel_figures(results: ExperimentResults) -> tuple[Picture, ...]:
     """Draw the figures over P_jmax (Figs. 14a to 14c), without those of which no value is known."""
     groups = {objective: results.plan.parallel[objective] for objective in reversed(OBJECTIVES)}
     short = {f"{o}, T_fwd 10 s": results.plan.parallel_short[o] for o in groups}
@@ -291,13 +301,13 @@ def _parallel(results: ExperimentResults) -> tuple[Picture, ...]:
         ),
     }
     return tuple(
-        Picture(name, draw(drawn), ("objective", "max_parallel", unit), _points(drawn))
+        Picture(name, draw(drawn), ("objective", "max_parallel", unit), _point_rows(drawn))
         for name, (drawn, unit, draw) in every.items()
         if all(line.points for line in drawn)
     )
 
 
-def _models(results: ExperimentResults) -> tuple[Picture, ...]:
+def _single_model_figures(results: ExperimentResults) -> tuple[Picture, ...]:
     """Draw U by model and over the cost of rescaling (Figs. 15 and 16)."""
 
     def scaling(model: str) -> float:
@@ -330,16 +340,16 @@ def _u_line(name: str, results: ExperimentResults, cells: Sequence[Cell]) -> Lin
     return Line(name, tuple((cell.forward_s, results.u(cell) / 100) for cell in cells))
 
 
-def _points(lines: Sequence[Line]) -> list[tuple[object, ...]]:
+def _point_rows(lines: Sequence[Line]) -> list[tuple[object, ...]]:
     return [(line.name, *point) for line in lines for point in line.points]
 
 
 _PARTS: tuple[Callable[[ExperimentResults], tuple[Picture, ...]], ...] = (
-    _log,
-    _solving,
-    _forward,
+    _log_figures,
+    _solver_figures,
+    _forward_figures,
     _over_time,
-    _diverse,
-    _parallel,
-    _models,
+    _several_models_figures,
+    _parallel_figures,
+    _single_model_figures,
 )

@@ -17,7 +17,7 @@ from bftrainer_replay.figures.style import (
     INK,
     SKY,
     date_axis,
-    shade,
+    shade_spans,
     sheet,
     whole_numbers,
 )
@@ -41,10 +41,11 @@ def idle_nodes_figure(window: LogWindow) -> Figure:
     figure, (area, bars) = sheet(
         f"Idle nodes of {figures.machine_nodes:,}, {span} from "
         f"{format_time(window.start_s, window.zone)}",
-        f"Read: on average, {_mean(figures.eq_nodes)} nodes ({figures.idle_share:.1%}) are idle; "
+        f"Read: on average, {_mean_text(figures.eq_nodes)} nodes "
+        f"({figures.idle_share:.1%}) are idle; "
         "half of the time no more than "
         f"{figures.idle_nodes_median:,} are. The peak is {figures.idle_nodes_max:,} on "
-        f"{format_time(peak_s, window.zone)[:16].replace('T', ' at ')}.{_shaded(window)}",
+        f"{format_time(peak_s, window.zone)[:16].replace('T', ' at ')}.{_shaded_text(window)}",
         height_ratios=(2, 1),
     )
     at = np.append(sizes.start_s / DAY_S, window.end_s / DAY_S)
@@ -54,7 +55,7 @@ def idle_nodes_figure(window: LogWindow) -> Figure:
     area.step(at, np.append(sizes.nodes, sizes.nodes[-1]), where="post", color=BLUE, linewidth=0.6)
     area.axhline(figures.eq_nodes, color=INK, linewidth=1, linestyle=(0, (4, 2)))
     area.annotate(
-        f"mean {_mean(figures.eq_nodes)}",
+        f"mean {_mean_text(figures.eq_nodes)}",
         (1, figures.eq_nodes),
         (-2, 3),
         xycoords=("axes fraction", "data"),
@@ -68,7 +69,7 @@ def idle_nodes_figure(window: LogWindow) -> Figure:
     area.set_ylim(bottom=0)
     whole_numbers(area.yaxis)
     for panel in (area, bars):
-        shade(panel, (*window.outages, *window.gaps))
+        shade_spans(panel, (*window.outages, *window.gaps))
     area.set_ylabel("idle nodes")
     left, width = edges_s[:-1] / DAY_S, np.diff(edges_s) / DAY_S
     bars.bar(left, shares, width, align="edge", color=SKY, edgecolor="white", linewidth=0.8)
@@ -93,7 +94,7 @@ def idle_nodes_figure(window: LogWindow) -> Figure:
     return figure
 
 
-def _shaded(window: LogWindow) -> str:
+def _shaded_text(window: LogWindow) -> str:
     """Say what the shaded spans are; empty without any."""
     kinds = [
         name
@@ -103,7 +104,7 @@ def _shaded(window: LogWindow) -> str:
     return f" Shaded: {' and '.join(kinds)}." if kinds else ""
 
 
-def _mean(nodes: float) -> str:
+def _mean_text(nodes: float) -> str:
     """A mean number of nodes, with one decimal if it is small."""
     return f"{nodes:,.0f}" if nodes >= 20 else f"{nodes:.1f}"
 

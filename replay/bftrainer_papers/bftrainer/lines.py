@@ -84,7 +84,7 @@ def lines_figure(
             markersize=6,
             label=line.name,
         )
-    for name, height in _apart(lines, levels):
+    for name, height in _separated_labels(lines, levels):
         axes.axhline(height, color=FAINT, linewidth=1, linestyle=(0, (4, 2)))
         axes.annotate(
             name,
@@ -102,7 +102,7 @@ def lines_figure(
     axes.set_xticks(seen, [f"{at:g}" for at in seen])
     axes.xaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_minor_formatter(NullFormatter())
-    axes.yaxis.set_major_formatter(PercentFormatter(1.0) if percent else _numbers(lines))
+    axes.yaxis.set_major_formatter(PercentFormatter(1.0) if percent else _number_formatter(lines))
     axes.margins(x=0.04, y=0.15)
     if not percent and all(value >= 0 for line in lines for _, value in line.points):
         axes.set_ylim(bottom=0)  # amounts are compared by their height
@@ -113,7 +113,7 @@ def lines_figure(
     return figure
 
 
-def _apart(lines: Sequence[Line], levels: Sequence[Level]) -> list[tuple[str, float]]:
+def _separated_labels(lines: Sequence[Line], levels: Sequence[Level]) -> list[tuple[str, float]]:
     """Return names and heights of the levels; if names would lie on each other, the upper level has
     them all.
     """
@@ -128,7 +128,7 @@ def _apart(lines: Sequence[Line], levels: Sequence[Level]) -> list[tuple[str, fl
     return names
 
 
-def _numbers(lines: Sequence[Line]) -> FuncFormatter | StrMethodFormatter:
+def _number_formatter(lines: Sequence[Line]) -> FuncFormatter | StrMethodFormatter:
     values = [value for line in lines for _, value in line.points]
     largest = max(values, default=0)
     if largest >= 20:

@@ -45,7 +45,7 @@ def runtimes_figure(
     models = sorted({model for hours_of_model in hours.values() for model in hours_of_model})
     figure, (axes,) = sheet(
         f"Mean runtime of each model's trainers{setting and f', {setting}'}",
-        f"Read: {_reading(hours)}. {_purposes(hours)}Only "
+        f"Read: {_reading_text(hours)}. {_purposes_text(hours)}Only "
         "trainers that completed before the end "
         "of the log count."
         f"{' Diamonds: the paper.' if paper else ''}",
@@ -78,7 +78,7 @@ def runtimes_figure(
     return figure
 
 
-def _reading(hours: Mapping[str, Mapping[str, float]]) -> str:
+def _reading_text(hours: Mapping[str, Mapping[str, float]]) -> str:
     """Say how much longer the slowest model takes than the fastest, under every objective."""
     phrases = []
     for objective, hours_of_model in hours.items():
@@ -106,7 +106,7 @@ def _label_bars(
             axes.text(x, value, f"{value:.1f}", ha="center", va="bottom", fontsize=8, color=INK)
 
 
-def _purposes(objectives: Iterable[str]) -> str:
+def _purposes_text(objectives: Iterable[str]) -> str:
     """What each objective of the legend favors, under the name that the legend has."""
     purposes = [f"{name} {_FAVORS[name]}" for name in objectives if name in _FAVORS]
     return f"The objective {'; '.join(purposes)}. " if purposes else ""

@@ -100,7 +100,7 @@ def files(results: ExperimentResults, rows: Sequence[PaperResult]) -> dict[str, 
         )
         for number, objective in ((3, "throughput"), (4, "scaling-efficiency"))
     }
-    judged = [_cells(row) for row in rows]
+    judged = [_row_cells(row) for row in rows]
     return {
         "table-1.csv": csv_bytes(("system", "column", "paper", "ours"), rounded(first)),
         **runtimes,
@@ -110,7 +110,7 @@ def files(results: ExperimentResults, rows: Sequence[PaperResult]) -> dict[str, 
     }
 
 
-def _cells(row: PaperResult) -> list[object]:
+def _row_cells(row: PaperResult) -> list[object]:
     """Return a result with its verdict as the cells of rows.csv; empty where the paper has no
     value.
     """
@@ -127,10 +127,10 @@ def _cells(row: PaperResult) -> list[object]:
 
 def rounded(rows: Sequence[Sequence[object]]) -> list[list[object]]:
     """The rows with six digits of each number; NaN becomes an empty cell."""
-    return [list(map(_rounded, row)) for row in rows]
+    return [list(map(_rounded_value, row)) for row in rows]
 
 
-def _rounded(value: object) -> object:
+def _rounded_value(value: object) -> object:
     if isinstance(value, float):
         return "" if value != value else f"{value:.6g}"
     return value

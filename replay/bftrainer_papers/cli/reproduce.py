@@ -14,7 +14,7 @@ from bftrainer.console.cli.choices import DIR, FILE
 from bftrainer.console.cli.ending import ended_by_signals
 from bftrainer.console.cli.output import note, say
 from bftrainer.console.cli.tables import (
-    hanging,
+    hanging_indent,
     name_column,
     number_column,
     show_table,
@@ -130,7 +130,7 @@ def reproduce(
 def show(report: Reproduction, *, as_json: bool) -> None:
     """Print the rows of a reproduction as a table, or as one JSON object."""
     if not as_json:
-        _print(report)
+        _print_report(report)
         return
     # NaN (not measured) becomes null.
     rows = [
@@ -144,11 +144,11 @@ def show(report: Reproduction, *, as_json: bool) -> None:
     click.echo(json.dumps({**asdict(report), "rows": rows}, allow_nan=False))
 
 
-def _print(report: Reproduction) -> None:
+def _print_report(report: Reproduction) -> None:
     """Print the assumptions of a reproduction, its rows as a table, and why values differ."""
     say(report.source)
     for line in report.model:
-        say(hanging("- ", line))
+        say(hanging_indent("- ", line))
     columns = (
         text_column(""),
         *map(number_column, ("paper", "ours", "tolerance")),
@@ -157,16 +157,16 @@ def _print(report: Reproduction) -> None:
     show_table(columns, [(row.what, *cells(row), row.verdict.value) for row in report.rows])
     for row in report.rows:
         if row.why:
-            say(hanging("", f"{row.what}: {row.why}", 2))
+            say(hanging_indent("", f"{row.what}: {row.why}", 2))
 
 
 def cells(row: PaperResult) -> tuple[str, str, str]:
     """Return the paper's value, ours and the tolerance as text."""
-    paper = "-" if row.paper is None else f"{_number(row.paper)} {row.unit}"
+    paper = "-" if row.paper is None else f"{_number_text(row.paper)} {row.unit}"
     tolerance = "-" if row.tolerance is None or row.paper is None else f"{row.tolerance:.3g}"
-    return paper, f"{_number(row.ours)} {row.unit}", tolerance
+    return paper, f"{_number_text(row.ours)} {row.unit}", tolerance
 
 
-def _number(value: float) -> str:
+def _number_text(value: float) -> str:
     """Four digits, or all digits before the decimal point."""
     return f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:,.4g}"

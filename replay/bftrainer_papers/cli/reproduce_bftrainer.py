@@ -13,7 +13,7 @@ import click
 from bftrainer.console.cli.output import say
 from bftrainer.console.cli.tables import name_column, number_column, show_table
 from bftrainer.errors import UserError
-from bftrainer_replay.cli.choices import written
+from bftrainer_replay.cli.choices import write_errors_reported
 from bftrainer_replay.cli.sweeping import complain_of, progress_of_tasks, span
 from bftrainer_replay.cli.workers import Workers
 
@@ -65,24 +65,24 @@ def reproduce(
     out = options.out or Path("reproduction")
     grid = FULL if full else QUICK
     on_step("reading the log")
-    sources = _sources(options, options.log)
-    others = _others(options)
+    sources = _read_sources(options, options.log)
+    others = _other_logs(options)
     inputs = inputs_of(sources, grid)
     plan = plan_of(grid, sorted(sources.curves))
     folder = out / "cells"
     on_step("replaying")
-    _replay(plan, inputs, ResultStore(folder), workers)
+    _run_missing(plan, inputs, ResultStore(folder), workers)
     from_table = sources.trainers is not None
     results = collect(inputs, grid, plan, folder, others, on_step, trainers_from_table=from_table)
     report = reproduction_of(results)
     on_step("drawing")
-    with written(out):
+    with write_errors_reported(out):
         files = write(out, results, report)
     click.echo(f"{out}: {files} files", err=True)
     return report, results
 
 
-def _sources(options: BFTrainerOptions, path: Path) -> ExperimentSources:
+def _read_sources(options: BFTrainerOptions, path: Path) -> ExperimentSources:
     """Read what the experiments are made of: the log, the order of its nodes, the curves and the
     trainers.
     """
@@ -97,7 +97,7 @@ def _sources(options: BFTrainerOptions, path: Path) -> ExperimentSources:
             f"--curves {options.curves}: no curve for {lacking[0]}, expected all seven models "
             "of Table 2"
         )
-    log = _open(path)
+    log = _read_paper_log(path)
     order = order_of(log, None if options.node_list is None else read_node_list(options.node_list))
     trainers = (
         None if options.trainers is None else read_workload(options.trainers, curves).arrivals
@@ -105,7 +105,7 @@ def _sources(options: BFTrainerOptions, path: Path) -> ExperimentSources:
     return ExperimentSources(log, order, curves, trainers)
 
 
-def _open(path: Path, machine_nodes: int | None = None) -> EventLog:
+def _read_paper_log(path: Path, machine_nodes: int | None = None) -> EventLog:
     """Read a log with the paper's definition of idle; ``machine_nodes`` is the size of the cluster
     (None: that of the log).
     """
@@ -122,23 +122,27 @@ def _open(path: Path, machine_nodes: int | None = None) -> EventLog:
     ).log
 
 
-def _others(options: BFTrainerOptions) -> dict[str, LogWindow]:
+def _other_logs(options: BFTrainerOptions) -> dict[str, LogWindow]:
     """Read the logs of the other machines of Table 1 that were given."""
-    from bftrainer_replay.logs.model import cut
+    from bftrainer_replay.logs.model import restricted_log
 
     given = {"Theta": (options.theta, 4392), "Mira": (options.mira, None)}
     return {
-        name: cut(_open(path, nodes)) for name, (path, nodes) in given.items() if path is not None
+        name: restricted_log(_read_paper_log(path, nodes))
+        for name, (path, nodes) in given.items()
+        if path is not None
     }
 
 
-def _replay(plan: ExperimentPlan, inputs: Inputs, store: ResultStore, workers: Workers) -> None:
+def _run_missing(
+    plan: ExperimentPlan, inputs: Inputs, store: ResultStore, workers: Workers
+) -> None:
     """Run the computations that are missing; first print their number and the expected duration."""
     from bftrainer_papers.bftrainer.cells import REPLAY, compute, paper_task
     from bftrainer_replay.sweep.run_tasks import do_all
 
     tasks = plan.tasks(inputs)
-    left = _left(tasks, store)
+    left = _missing_tasks(tasks, store)
     if left:
         first = paper_task(REPLAY, plan.base, inputs)
         complain_of(do_all([first], inputs, store, compute=compute), 1)
@@ -165,7 +169,7 @@ def _replay(plan: ExperimentPlan, inputs: Inputs, store: ResultStore, workers: W
         complain_of(failures, len(tasks))
 
 
-def _left(tasks: Sequence[Task], store: ResultStore) -> list[Task]:
+def _missing_tasks(tasks: Sequence[Task], store: ResultStore) -> list[Task]:
     return [task for task in tasks if store.get(task) is None]
 
 

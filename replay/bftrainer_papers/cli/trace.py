@@ -17,7 +17,7 @@ from bftrainer.console.cli.ending import ended_by_signals
 from bftrainer.console.cli.output import note
 from bftrainer.console.cli.topics import CommandWithTopics
 from bftrainer.errors import UnknownNameError, UserError
-from bftrainer_replay.cli.choices import new_file, written
+from bftrainer_replay.cli.choices import new_file, write_errors_reported
 from bftrainer_replay.cli.workload import TRAINERS, check_numbers, start_time, write_table
 
 if TYPE_CHECKING:
@@ -161,7 +161,7 @@ def from_trace(
                 f"{'a number above 0' if not least else '1 or more'}"
             )
     profiles = read_profiles(options.curves)
-    scalings = _scalings(options, profiles, profiles.of(options.hardware))
+    scalings = _chosen_scalings(options, profiles, profiles.of(options.hardware))
     trace = read_trace(options.arrivals, options.member, options.skip_bad)
     if start_s is None and not trace.has_dates:
         start_s = _START_S
@@ -181,7 +181,7 @@ def from_trace(
     _tell_curves(scalings, arrivals)
     path = options.curves_out or out.with_name(f"{out.name.removesuffix('.csv')}.curves.csv")
     used = {arrival.trainer.model for arrival in arrivals}
-    with written(path, "--curves-out"):
+    with write_errors_reported(path, "--curves-out"):
         write_curves(
             path, {scaling.name: scaling.curve for scaling in scalings if scaling.name in used}
         )
@@ -191,7 +191,7 @@ def from_trace(
     return arrivals
 
 
-def _scalings(
+def _chosen_scalings(
     options: TraceOptions, profiles: Profiles, chosen: tuple[Profile, ...]
 ) -> list[MeasuredScaling]:
     """Return the curves per node count of the chosen models; print how many models were read, used

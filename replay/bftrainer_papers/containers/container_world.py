@@ -66,12 +66,17 @@ def soft_shares(demands: Sequence[float], limits: Sequence[float]) -> list[float
     """Divide a processor fairly up to min(demand, limit), then the rest up to the demand, as soft
     limits do. The shares sum to 1 or to the sum of demands.
     """
-    shares = _fair(1.0, [min(d, limit) for d, limit in zip(demands, limits, strict=True)])
-    more = _fair(max(1.0 - sum(shares), 0.0), [d - s for d, s in zip(demands, shares, strict=True)])
-    return [s + m for s, m in zip(shares, more, strict=True)]
+    shares = _max_min_shares(
+        1.0, [min(demand, limit) for demand, limit in zip(demands, limits, strict=True)]
+    )
+    more = _max_min_shares(
+        max(1.0 - sum(shares), 0.0),
+        [demand - share for demand, share in zip(demands, shares, strict=True)],
+    )
+    return [share + m for share, m in zip(shares, more, strict=True)]
 
 
-def _fair(capacity: float, caps: Sequence[float]) -> list[float]:
+def _max_min_shares(capacity: float, caps: Sequence[float]) -> list[float]:
     """Divide ``capacity`` into max-min fair shares under caps."""
     shares = [0.0] * len(caps)
     for place, j in enumerate(sorted(range(len(caps)), key=lambda j: (caps[j], j))):
@@ -104,12 +109,12 @@ class WorkerWorld:
         wake_s = math.inf
         while waiting or self.running:
             arrival_s = waiting[0].at_s if waiting else math.inf
-            self._advance(min(arrival_s, wake_s, self._next_change()))
-            self._finish()
+            self._advance_to(min(arrival_s, wake_s, self._next_change()))
+            self._finish_containers()
             while waiting and waiting[0].at_s <= self.now_s:
                 job = waiting.pop(0)
                 self.running.append(RunningContainer(job, self.placement(job, self.observed())))
-                self._share()
+                self._divide_processors()
             if self.policy is not None:
                 decision, memory = self.policy.decide(self.now_s, self.observed(), memory)
                 wake_s = (
@@ -125,7 +130,7 @@ class WorkerWorld:
                     if moves.get(run.job.id, run.worker) != run.worker:
                         run.worker, run.moves = moves[run.job.id], run.moves + 1
                         run.paused_until_s = self.now_s + self.migration_s
-            self._share()
+            self._divide_processors()
             if self.on_decision is not None:
                 self.on_decision(self)
         return self.finished
@@ -137,7 +142,7 @@ class WorkerWorld:
         seen = []
         for w in range(self.workers):
             here = [run for run in self.running if run.worker == w]
-            containers = tuple(Container(r.job.id, _loss(r), r.used_s) for r in here)
+            containers = tuple(Container(r.job.id, _present_loss(r), r.used_s) for r in here)
             processor = min(sum(r.job.demand for r in here), 1.0)
             seen.append(
                 ContainerHost(
@@ -146,20 +151,23 @@ class WorkerWorld:
             )
         return tuple(seen)
 
-    def _share(self) -> None:
+    def _divide_processors(self) -> None:
         """Divide each worker's processor among its containers; one that is being moved gets
         nothing.
         """
         for w in range(self.workers):
             here = [run for run in self.running if run.worker == w]
             active = [run for run in here if run.paused_until_s <= self.now_s]
-            shares = soft_shares([r.job.demand for r in active], [r.limit for r in active])
+            shares = soft_shares(
+                [admitted.job.demand for admitted in active],
+                [admitted.limit for admitted in active],
+            )
             for run in here:
                 run.share = 0.0
             for run, share in zip(active, shares, strict=True):
                 run.share = share
 
-    def _speed(self, run: RunningContainer) -> float:
+    def _work_per_s(self, run: RunningContainer) -> float:
         """Return the work per second of a container: its share, less what contention with the
         others on its worker costs.
         """
@@ -176,22 +184,24 @@ class WorkerWorld:
             if run.paused_until_s > self.now_s:
                 times.append(run.paused_until_s)
             elif run.share > 0:
-                times.append(self.now_s + max(run.job.work_s - run.done_s, 0.0) / self._speed(run))
+                times.append(
+                    self.now_s + max(run.job.work_s - run.done_s, 0.0) / self._work_per_s(run)
+                )
         return min(times)
 
-    def _advance(self, to_s: float) -> None:
+    def _advance_to(self, to_s: float) -> None:
         passed_s = to_s - self.now_s
-        for run, speed in [(run, self._speed(run)) for run in self.running if run.share > 0]:
+        for run, speed in [(run, self._work_per_s(run)) for run in self.running if run.share > 0]:
             run.done_s += speed * passed_s
             run.used_s += run.share * passed_s
         self.now_s = to_s
 
-    def _finish(self) -> None:
+    def _finish_containers(self) -> None:
         for run in [r for r in self.running if r.done_s >= r.job.work_s * (1 - _DONE)]:
             run.finished_s = self.now_s
             self.running.remove(run)
             self.finished.append(run)
 
 
-def _loss(run: RunningContainer) -> float | None:
+def _present_loss(run: RunningContainer) -> float | None:
     return run.job.losses.at(min(run.done_s / run.job.work_s, 1.0))

@@ -76,7 +76,11 @@ class SpeCon:
             if isinstance(memory, MonitorState)
             else MonitorState(next_s=at_s + self.interval_s)
         )
-        here = {c.id: (w, c) for w, worker in enumerate(workers) for c in worker.containers}
+        here = {
+            container.id: (w, container)
+            for w, worker in enumerate(workers)
+            for container in worker.containers
+        }
         tracked_ids = {t.id for t in watch.tracked}
         new = tuple(
             TrackedContainer(name, loss=c.loss)

@@ -110,10 +110,15 @@ class AfsL:
     def decide(self, state: State, event: Event) -> tuple[Decision, object]:
         """Divide the pool by the remaining samples and curves; there is no memory."""
         sides = [
-            _Side(sizes_of(a.trainer), rates(a.trainer), remaining(a, self.name))
-            for a in state.active
+            _Side(
+                sizes_of(admitted.trainer), rates(admitted.trainer), remaining(admitted, self.name)
+            )
+            for admitted in state.active
         ]
-        alone = [_time_at_smallest(a, side) for a, side in zip(state.active, sides, strict=True)]
+        alone = [
+            _time_at_smallest(admitted, side)
+            for admitted, side in zip(state.active, sides, strict=True)
+        ]
         first = sorted(range(len(sides)), key=lambda j: (alone[j], j))
         return Decision(share_out(sides, len(state.pool), first, prefers)), None
 
@@ -140,7 +145,10 @@ class AfsP:
                 return chosen == 1
             return challenger.of_next > holder.of_next
 
-        sides = [_Side(sizes_of(a.trainer), rates(a.trainer), 0.0) for a in state.active]
+        sides = [
+            _Side(sizes_of(admitted.trainer), rates(admitted.trainer), 0.0)
+            for admitted in state.active
+        ]
         first = sorted(range(len(sides)), key=lambda j: (state.active[j].node_s, j))
         return Decision(share_out(sides, len(state.pool), first, beats)), seed
 

@@ -28,11 +28,11 @@ class FcfsRigid:
         order, killed trainers at the end.
         """
         previous_queue = state.memory if isinstance(state.memory, tuple) else ()
-        held = {a.trainer.id: len(a.nodes) for a in state.active}
-        size = {a.trainer.id: requested(a.trainer) for a in state.active}
+        held = {admitted.trainer.id: len(admitted.nodes) for admitted in state.active}
+        size = {admitted.trainer.id: requested(admitted.trainer) for admitted in state.active}
         killed = {name for name, n in held.items() if 0 < n < size[name]}
         places = {name: place for place, name in enumerate(previous_queue)}
-        arrived = [a.trainer.id for a in state.active]
+        arrived = [admitted.trainer.id for admitted in state.active]
         queue = sorted(arrived, key=lambda name: (name in killed, places.get(name, len(places))))
         running = [name for name in queue if held[name] >= size[name]]
         index = {name: j for j, name in enumerate(arrived)}

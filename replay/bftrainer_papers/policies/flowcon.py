@@ -85,8 +85,8 @@ class Rules:
         """Update the lists by [FlowCon Algorithm 2], which runs Algorithm 1 after an arrival or
         departure, or when the interval has passed.
         """
-        members = tuple(m for m in lists.members if m.id in seen)  # lines 10-15
-        member_ids = {m.id for m in members}
+        members = tuple(member for member in lists.members if member.id in seen)  # lines 10-15
+        member_ids = {member.id for member in members}
         new = tuple(
             FlowConMember(name, loss=now.loss, used_s=now.used_s, at_s=at_s)
             for name, now in seen.items()
@@ -111,55 +111,67 @@ class Rules:
         members and the next interval.
         """
         members = tuple(
-            self.classified(self.measured(m, seen[m.id], at_s)) for m in members
+            self.classified(self.measured(member, seen[member.id], at_s)) for member in members
         )  # lines 2-13
-        if members and all(m.stage is Stage.COMPLETING for m in members):  # lines 14-17
-            return tuple(_with_limit(m, 1.0) for m in members), 2 * interval_s
-        total = sum(1.0 if m.growth is None else m.growth for m in members)
-        return tuple(self._limited(m, total, len(members)) for m in members), interval_s
+        if members and all(member.stage is Stage.COMPLETING for member in members):  # lines 14-17
+            return tuple(_with_limit(member, 1.0) for member in members), 2 * interval_s
+        total = sum(1.0 if member.growth is None else member.growth for member in members)
+        return tuple(
+            self._with_new_limit(member, total, len(members)) for member in members
+        ), interval_s
 
-    def measured(self, m: FlowConMember, now: MeasuredGrowth, at_s: float) -> FlowConMember:
+    def measured(self, member: FlowConMember, now: MeasuredGrowth, at_s: float) -> FlowConMember:
         """Compute a member's G since its last measurement [FlowCon Eqns 4.1, 4.2] (line 3 of
         Algorithm 1).
         """
-        passed_s, used_s = at_s - m.at_s, now.used_s - m.used_s
+        passed_s, used_s = at_s - member.at_s, now.used_s - member.used_s
         if now.loss is None or passed_s <= 0 or used_s <= 0:
-            return m
-        if m.loss is None:
-            return FlowConMember(m.id, m.stage, m.limit, m.growth, now.loss, now.used_s, at_s)
+            return member
+        if member.loss is None:
+            return FlowConMember(
+                member.id, member.stage, member.limit, member.growth, now.loss, now.used_s, at_s
+            )
         # P / R with R = used / passed: the passed time cancels, the interval is the unit.
-        growth = abs(now.loss - m.loss) * self.interval_s / used_s
-        return FlowConMember(m.id, m.stage, m.limit, growth, now.loss, now.used_s, at_s)
+        growth = abs(now.loss - member.loss) * self.interval_s / used_s
+        return FlowConMember(
+            member.id, member.stage, member.limit, growth, now.loss, now.used_s, at_s
+        )
 
-    def classified(self, m: FlowConMember) -> FlowConMember:
+    def classified(self, member: FlowConMember) -> FlowConMember:
         """Move a member to the list of its G (lines 4-13); one that has not been measured stays on
         NL.
         """
-        if m.growth is None:
-            return m
-        slower = Stage.WATCHING if m.stage is Stage.NEW else Stage.COMPLETING
-        stage = Stage.NEW if m.growth >= self.alpha else slower
-        return FlowConMember(m.id, stage, m.limit, m.growth, m.loss, m.used_s, m.at_s)
+        if member.growth is None:
+            return member
+        slower = Stage.WATCHING if member.stage is Stage.NEW else Stage.COMPLETING
+        stage = Stage.NEW if member.growth >= self.alpha else slower
+        return FlowConMember(
+            member.id, stage, member.limit, member.growth, member.loss, member.used_s, member.at_s
+        )
 
-    def _limited(self, m: FlowConMember, total: float, member_count: int) -> FlowConMember:
+    def _with_new_limit(
+        self, member: FlowConMember, total: float, member_count: int
+    ) -> FlowConMember:
         """Return a member with its new limit [FlowCon Algorithm 1, lines 18-26].
 
         On NL it is the member's share of ``total``, the sum of all G; equal shares if that is 0. On
         CL it is the same share, at least the floor 1 / (beta n) for n members. On WL the limit
         stays. A member that has not been measured has limit 1.
         """
-        if m.growth is None:
-            return _with_limit(m, 1.0)
-        if m.stage is Stage.WATCHING:
-            return m
-        share = m.growth / total if total > 0 else 1.0 / member_count
-        if m.stage is Stage.COMPLETING:
+        if member.growth is None:
+            return _with_limit(member, 1.0)
+        if member.stage is Stage.WATCHING:
+            return member
+        share = member.growth / total if total > 0 else 1.0 / member_count
+        if member.stage is Stage.COMPLETING:
             share = max(share, 1 / (self.beta * member_count))
-        return _with_limit(m, share)
+        return _with_limit(member, share)
 
 
-def _with_limit(m: FlowConMember, limit: float) -> FlowConMember:
-    return FlowConMember(m.id, m.stage, limit, m.growth, m.loss, m.used_s, m.at_s)
+def _with_limit(member: FlowConMember, limit: float) -> FlowConMember:
+    return FlowConMember(
+        member.id, member.stage, limit, member.growth, member.loss, member.used_s, member.at_s
+    )
 
 
 # Rescaling a trainer takes tens of seconds, changing a container's limit takes none: with the 20 to
@@ -186,16 +198,21 @@ class FlowCon:
         """
         before = state.memory if isinstance(state.memory, Lists) else Lists()
         pool = max(len(state.pool), 1)
-        seen = {a.trainer.id: MeasuredGrowth(_normalized(a), a.node_s / pool) for a in state.active}
+        seen = {
+            admitted.trainer.id: MeasuredGrowth(
+                _normalized_growth(admitted), admitted.node_s / pool
+            )
+            for admitted in state.active
+        }
         lists = self.rules.listen(before, seen, state.at_s)
-        limits = {m.id: m.limit for m in lists.members}
-        trainers = [a.trainer for a in state.active]
-        weights = [max(limits[t.id], 1e-6) for t in trainers]
+        limits = {member.id: member.limit for member in lists.members}
+        trainers = [admitted.trainer for admitted in state.active]
+        weights = [max(limits[trainer.id], 1e-6) for trainer in trainers]
         counts = by_weight(trainers, weights, len(state.pool))
         return Decision(counts, lists.next_s if trainers else None), lists
 
 
-def _normalized(active: Active) -> float | None:
+def _normalized_growth(active: Active) -> float | None:
     losses = active.losses
     if losses is None or losses.first == 0:
         return None

@@ -86,8 +86,8 @@ def solve(
         raise SolverError("modelarts-optimal", Reason.NO_PACKAGE, str(error)) from error
     milp = build(jobs, nodes, steps)
     bounds = {**highs.OPTIONS, "mip_rel_gap": gap, "mip_max_nodes": max_search}
-    solution = _run(highspy, milp, {**bounds, **_QUICK})
-    return solution if solution is not None else _thorough(highspy, milp, bounds)
+    solution = _solve_once(highspy, milp, {**bounds, **_QUICK})
+    return solution if solution is not None else _solve_with_heuristics(highspy, milp, bounds)
 
 
 # The root relaxation is nearly integral, so HiGHS 1.15 spends a third of its time on heuristics and
@@ -96,9 +96,11 @@ def solve(
 _QUICK: Mapping[str, object] = {"mip_heuristic_effort": 0.0, "mip_detect_symmetry": False}
 
 
-def _thorough(highspy: Any, milp: Milp, options: Mapping[str, object]) -> HorizonSolution:
+def _solve_with_heuristics(
+    highspy: Any, milp: Milp, options: Mapping[str, object]
+) -> HorizonSolution:
     """Solve with heuristics, which find a solution within any bound on the search."""
-    solution = _run(highspy, milp, options)
+    solution = _solve_once(highspy, milp, options)
     if solution is None:
         raise SolverError(
             "modelarts-optimal",
@@ -108,7 +110,7 @@ def _thorough(highspy: Any, milp: Milp, options: Mapping[str, object]) -> Horizo
     return solution
 
 
-def _run(highspy: Any, milp: Milp, options: Mapping[str, object]) -> HorizonSolution | None:
+def _solve_once(highspy: Any, milp: Milp, options: Mapping[str, object]) -> HorizonSolution | None:
     """Solve once with these options; None if no solution was found."""
     solver = highs.loaded(highspy, milp, "modelarts-optimal", options)
     solver.run()

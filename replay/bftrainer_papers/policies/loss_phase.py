@@ -64,15 +64,15 @@ class LossPhase:
         divide the pool by them until the next arrival.
         """
         phase = state.memory if isinstance(state.memory, TrainingPhase) else TrainingPhase()
-        tasks = {a.trainer.id: a for a in state.active}
+        tasks = {admitted.trainer.id: admitted for admitted in state.active}
         phase_ids = {mark.id for mark in phase.marks} | set(phase.ages)
         if not tasks.keys() <= phase_ids:
-            phase = TrainingPhase(marks=tuple(_mark(a) for a in state.active))
+            phase = TrainingPhase(marks=tuple(_loss_mark(admitted) for admitted in state.active))
         phase = TrainingPhase(
             tuple(mark for mark in phase.marks if mark.id in tasks),
             tuple(name for name in phase.ages if name in tasks),
         )
-        trainers, nodes = [a.trainer for a in state.active], len(state.pool)
+        trainers, nodes = [admitted.trainer for admitted in state.active], len(state.pool)
         if phase.marks:
             equal = equal_shares(trainers, nodes)
             wait_s = self._wait_s(phase, state.active, equal) if len(tasks) > 1 else 0.0
@@ -80,7 +80,7 @@ class LossPhase:
                 return Decision(equal, state.at_s + max(wait_s, _AGAIN_S)), phase
             phase = TrainingPhase(ages=self._oldest_first(phase, tasks))
         rank = {name: len(phase.ages) - place for place, name in enumerate(phase.ages)}
-        weights = [2.0 * rank[t.id] - 1.0 for t in trainers]
+        weights = [2.0 * rank[trainer.id] - 1.0 for trainer in trainers]
         return Decision(by_weight(trainers, weights, nodes)), phase
 
     def _wait_s(
@@ -100,18 +100,18 @@ class LossPhase:
         return wait_s
 
     def _oldest_first(self, phase: TrainingPhase, tasks: dict[str, Active]) -> tuple[str, ...]:
-        change = {mark.id: self._change(mark, tasks[mark.id]) for mark in phase.marks}
+        change = {mark.id: self._loss_change(mark, tasks[mark.id]) for mark in phase.marks}
         place = {mark.id: j for j, mark in enumerate(phase.marks)}
         return tuple(sorted(change, key=lambda name: (change[name], place[name])))
 
-    def _change(self, mark: LossMark, task: Active) -> float:
+    def _loss_change(self, mark: LossMark, task: Active) -> float:
         done = task.samples_done - mark.samples
         if mark.loss is None or task.losses is None or done <= 0:
             return math.inf
         return abs(task.losses.latest - mark.loss) * self.iterations * self.batch_samples / done
 
 
-def _mark(active: Active) -> LossMark:
+def _loss_mark(active: Active) -> LossMark:
     return LossMark(
         active.trainer.id,
         active.samples_done,

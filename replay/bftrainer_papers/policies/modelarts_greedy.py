@@ -71,10 +71,10 @@ class Shares:
 
     def __init__(self, state: State, *, powers_of_two: bool, cap: int) -> None:
         self.state = state
-        self.sizes = [sizes_of(a.trainer, powers_of_two, cap) for a in state.active]
+        self.sizes = [sizes_of(admitted.trainer, powers_of_two, cap) for admitted in state.active]
         self.counts = [
-            largest_of(s, largest_legal(a.trainer, len(a.nodes)))
-            for s, a in zip(self.sizes, state.active, strict=True)
+            largest_of(sizes, largest_legal(admitted.trainer, len(admitted.nodes)))
+            for sizes, admitted in zip(self.sizes, state.active, strict=True)
         ]
         self.idle = len(state.pool) - sum(self.counts)
 

@@ -51,12 +51,12 @@ class ModelArtsOptimal:
         shares = Shares(state, powers_of_two=self.powers_of_two, cap=self.cap)
         if state.at_s >= next_s:
             next_s = next_moment(state.at_s, self.interval_s)
-            shares.counts = self._optimum(state, shares)
+            shares.counts = self._optimal_counts(state, shares)
         else:
             shares.serve_queue()
         return Decision(tuple(shares.counts), next_s if state.active else None), next_s
 
-    def _optimum(self, state: State, shares: Shares) -> list[int]:
+    def _optimal_counts(self, state: State, shares: Shares) -> list[int]:
         """Return the optimal counts of the running trainers, and of the waiting ones that fit at
         their smallest size.
         """
@@ -68,7 +68,7 @@ class ModelArtsOptimal:
                 break
             inside.append(j)
             free -= smallest
-        jobs = [self._job(state.active[j], shares.sizes[j]) for j in inside]
+        jobs = [self._horizon_job(state.active[j], shares.sizes[j]) for j in inside]
         solution = solve(
             jobs, len(state.pool), self.steps, gap=self.gap, max_search=self.max_search
         )
@@ -77,7 +77,7 @@ class ModelArtsOptimal:
             counts[j] = n
         return counts
 
-    def _job(self, active: Active, sizes: tuple[int, ...]) -> HorizonJob:
+    def _horizon_job(self, active: Active, sizes: tuple[int, ...]) -> HorizonJob:
         per_s = rates(active.trainer)
         # d_i is at least one second at full speed, so that a trainer past its announced length does
         # not outweigh all others.

@@ -57,7 +57,10 @@ class Contention:
             state.at_s,
             len(state.active),
             job_s,
-            tuple((a.trainer.id, began.get(a.trainer.id, job_s)) for a in state.active),
+            tuple(
+                (admitted.trainer.id, began.get(admitted.trainer.id, job_s))
+                for admitted in state.active
+            ),
         )
 
 
@@ -113,7 +116,7 @@ class Themis:
         contention = before.contention.then(state)
         ends_s = {name: end_s for name, end_s in before.ends_s if end_s > state.at_s}
         bidders = [
-            self._bidder(active, contention, began, len(state.pool), active.trainer.id in ends_s)
+            self._as_bidder(active, contention, began, len(state.pool), active.trainer.id in ends_s)
             for active, (_, began) in zip(state.active, contention.began, strict=True)
         ]
         free = len(state.pool) - sum(bidder.nodes for bidder in bidders)
@@ -132,7 +135,7 @@ class Themis:
         counts = tuple(bidder.nodes for bidder in bidders)
         return Decision(counts, first_end_s if lacking else None), Leases(contention, leases)
 
-    def _bidder(
+    def _as_bidder(
         self, active: Active, contention: Contention, began: float, pool: int, has_lease: bool
     ) -> _Bidder:
         """Return the job as a bidder; without a lease it begins with no nodes. ``began``: the

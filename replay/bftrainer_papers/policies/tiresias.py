@@ -57,15 +57,23 @@ class TiresiasL:
         order of their first start, and then the others in the order of admission.
         """
         jobs = {active.trainer.id: active for active in state.active}
-        services = [self._promoted(s, jobs[s.id], state.at_s) for s in _services(state)]
+        services = [
+            self._with_promotion(service, jobs[service.id], state.at_s)
+            for service in _attained_services(state)
+        ]
         by_queue = sorted(services, key=lambda s: self._is_demoted(s, jobs[s.id]))
         index = {active.trainer.id: j for j, active in enumerate(state.active)}
-        counts = first_fit(state, [index[s.id] for s in by_queue])
-        running = {s.id for s in services if counts[index[s.id]]}
-        services = [_waiting(s, s.id in running, state.at_s) for s in services]
+        counts = first_fit(state, [index[trainer.id] for trainer in by_queue])
+        running = {service.id for service in services if counts[index[service.id]]}
+        services = [
+            _attained_service(service, service.id in running, state.at_s) for service in services
+        ]
         # The sort is stable: jobs that start now come after those that have started before.
         services.sort(key=lambda s: s.id not in running and jobs[s.id].run_s == 0)
-        due = [self._due_s(s, jobs[s.id], s.id in running, state.at_s) for s in services]
+        due = [
+            self._due_s(service, jobs[service.id], service.id in running, state.at_s)
+            for service in services
+        ]
         wake_at_s = min(due, default=math.inf) if len(running) < len(services) else math.inf
         return (
             Decision(counts, wake_at_s if math.isfinite(wake_at_s) else None),
@@ -75,7 +83,9 @@ class TiresiasL:
     def _is_demoted(self, service: AttainedService, job: Active) -> bool:
         return job.node_s - service.base_node_s >= self.queue_node_s - _ROUNDING_NODE_S
 
-    def _promoted(self, service: AttainedService, job: Active, at_s: float) -> AttainedService:
+    def _with_promotion(
+        self, service: AttainedService, job: Active, at_s: float
+    ) -> AttainedService:
         """Return the state of a job, without attained service if it has waited for too long."""
         if not self._is_demoted(service, job) or not self.promote_knob:
             return service
@@ -97,7 +107,7 @@ class TiresiasL:
         return math.inf
 
 
-def _services(state: State) -> list[AttainedService]:
+def _attained_services(state: State) -> list[AttainedService]:
     """Return the states of all admitted jobs: those in memory in their order, then new ones."""
     previous = state.memory if isinstance(state.memory, tuple) else ()
     admitted = {active.trainer.id for active in state.active}
@@ -110,7 +120,7 @@ def _services(state: State) -> list[AttainedService]:
     ]
 
 
-def _waiting(service: AttainedService, is_running: bool, at_s: float) -> AttainedService:
+def _attained_service(service: AttainedService, is_running: bool, at_s: float) -> AttainedService:
     """Return the state of a job that runs or waits from ``at_s`` on."""
     if is_running:
         return replace(service, waits_since_s=math.inf)

@@ -115,7 +115,7 @@ def _chosen_text(path: Path, member: str | None) -> TextFile:
     raise InputFileError(str(path), f"holds {len(texts)} files, {advice}: {names}")
 
 
-def _philly(line: int, cells: Cells) -> TracedJob:
+def _philly_job(line: int, cells: Cells) -> TracedJob:
     """Parse a row of a Philly trace, which has dates and durations."""
     try:
         at_s = parse_time(cells["timestamp"].strip())
@@ -126,13 +126,13 @@ def _philly(line: int, cells: Cells) -> TracedJob:
     return TracedJob(
         f"line{line}",
         at_s,
-        _gpus(cells, "num_gpus"),
+        _gpu_count(cells, "num_gpus"),
         number(cells, "duration", limit=MOST),
         cluster=cells.get("cluster", "").strip(),
     )
 
 
-def _pollux(_: int, cells: Cells) -> TracedJob:
+def _pollux_job(_: int, cells: Cells) -> TracedJob:
     """Parse a row of a Pollux workload, which has model names but no durations."""
     name, model = cells["name"].strip(), cells["application"].strip()
     if not name or not model or any(letter.isspace() for letter in name):
@@ -140,11 +140,11 @@ def _pollux(_: int, cells: Cells) -> TracedJob:
             f"name is {name!r:.40} and application {model!r:.40}, expected one word for each"
         )
     return TracedJob(
-        name, number(cells, "time", limit=MOST), _gpus(cells, "num_replicas"), None, model
+        name, number(cells, "time", limit=MOST), _gpu_count(cells, "num_replicas"), None, model
     )
 
 
-def _gpus(cells: Cells, column: str) -> int:
+def _gpu_count(cells: Cells, column: str) -> int:
     gpus = count(cells, column, 1, MOST)
     if gpus > MOST_GPUS:
         raise InvalidValueError(f"{column} is {gpus:,}, expected at most {MOST_GPUS:,}")
@@ -152,11 +152,11 @@ def _gpus(cells: Cells, column: str) -> int:
 
 
 _FORMATS = (
-    _Format("a Philly trace", ("timestamp", "duration", "num_gpus"), _philly, has_dates=True),
+    _Format("a Philly trace", ("timestamp", "duration", "num_gpus"), _philly_job, has_dates=True),
     _Format(
         "a Pollux workload",
         ("name", "time", "application", "num_replicas"),
-        _pollux,
+        _pollux_job,
         has_dates=False,
     ),
 )

@@ -83,7 +83,7 @@ def read_profiles(path: Path) -> Profiles:
     """Read all profiles in a file; raises :class:`InputFileError` with file and line."""
     texts = texts_of(path)
     if len(texts) == 1 and texts[0].text.lstrip()[:1] == "{":
-        return _gavel(texts[0])
+        return _gavel_profiles(texts[0])
     tables = [(text, match) for text in texts if (match := _SIA.search(text.name))]
     if not tables and len(texts) == 1 and (match := _SIA.search(str(path.resolve()))):
         tables = [(texts[0], match)]  # a single table, in the folder of its model
@@ -93,10 +93,10 @@ def read_profiles(path: Path) -> Profiles:
             "is neither Gavel's JSON nor an archive of MODEL/scalability-HARDWARE.csv and "
             "placements-HARDWARE.csv",
         )
-    return _sia(path, tables)
+    return _sia_profiles(path, tables)
 
 
-def _sia(path: Path, tables: Iterable[tuple[TextFile, re.Match[str]]]) -> Profiles:
+def _sia_profiles(path: Path, tables: Iterable[tuple[TextFile, re.Match[str]]]) -> Profiles:
     """Collect the profiles from Sia's tables; ``tables`` are texts with the match of their name
     (model, kind, hardware).
     """
@@ -122,7 +122,9 @@ def _sia(path: Path, tables: Iterable[tuple[TextFile, re.Match[str]]]) -> Profil
                 profile.points.append(_sia_point(cells, needed))
             except InvalidValueError as error:
                 raise InputFileError(f"{text.where}:{line}", str(error)) from error
-    return Profiles(_checked(path, profiles.values()), "Sia's step times", str(path), read, 0)
+    return Profiles(
+        _checked_profiles(path, profiles.values()), "Sia's step times", str(path), read, 0
+    )
 
 
 def _sia_point(cells: Cells, needed: tuple[str, ...]) -> ProfilePoint:
@@ -141,10 +143,10 @@ def _sia_point(cells: Cells, needed: tuple[str, ...]) -> ProfilePoint:
     batch, step_s = count(cells, "local_bsz", 1, MOST), number(cells, "step_time", limit=MOST)
     if not step_s > 0:
         raise InvalidValueError(f"step_time is {step_s:g}, expected seconds above 0")
-    return ProfilePoint(gpus, nodes, batch, _rate(gpus * batch / step_s))
+    return ProfilePoint(gpus, nodes, batch, _checked_rate(gpus * batch / step_s))
 
 
-def _gavel(text: TextFile) -> Profiles:
+def _gavel_profiles(text: TextFile) -> Profiles:
     """Collect the profiles from Gavel's JSON table: {HARDWARE: {"('MODEL (batch size B)', GPUS)":
     {"null": steps per second}}}.
     """
@@ -190,7 +192,11 @@ def _gavel(text: TextFile) -> Profiles:
             else:
                 profile.points.append(ProfilePoint(int(match[2]), 0, size, float(rate) * size))
     return Profiles(
-        _checked(Path(text.where), profiles.values()), "Gavel's table", text.where, read, failed
+        _checked_profiles(Path(text.where), profiles.values()),
+        "Gavel's table",
+        text.where,
+        read,
+        failed,
     )
 
 
@@ -201,7 +207,7 @@ def _without_duplicates(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return table
 
 
-def _rate(samples_per_s: float) -> float:
+def _checked_rate(samples_per_s: float) -> float:
     if not 0 < samples_per_s < _MOST_RATE:
         raise InvalidValueError(
             f"{samples_per_s:g} samples/s, expected above 0 and below {_MOST_RATE:g}"
@@ -209,8 +215,13 @@ def _rate(samples_per_s: float) -> float:
     return samples_per_s
 
 
-def _checked(path: Path, profiles: Iterable[Profile]) -> tuple[Profile, ...]:
-    measured = tuple(sorted((p for p in profiles if p.points), key=lambda p: (p.hardware, p.model)))
+def _checked_profiles(path: Path, profiles: Iterable[Profile]) -> tuple[Profile, ...]:
+    """Return the profiles that have measurements, sorted. Raises InputFileError if none has."""
+    measured = tuple(
+        sorted(
+            (profile for profile in profiles if profile.points), key=lambda p: (p.hardware, p.model)
+        )
+    )
     if not measured:
         raise InputFileError(str(path), "has no measurements")
     return measured

@@ -50,7 +50,7 @@ class MeasuredScaling:
 
     def rate(self, gpus: int) -> float:
         """Samples per second on ``gpus`` GPUs; beyond the measurements, the last measured value."""
-        return _between(self.by_gpu, min(gpus, self.by_gpu[-1][0]))
+        return _interpolated_rate(self.by_gpu, min(gpus, self.by_gpu[-1][0]))
 
 
 def scaling_of(
@@ -75,11 +75,13 @@ def scaling_of(
     nodes = sorted(
         {1, max_nodes, *(gpus // gpus_per_node for gpus in measured if gpus % gpus_per_node == 0)}
     )
-    values = _shaped([(n, _between(by_gpu, n * gpus_per_node)) for n in nodes], shape)
+    values = _adjusted_points(
+        [(n, _interpolated_rate(by_gpu, n * gpus_per_node)) for n in nodes], shape
+    )
     between = sum(n * gpus_per_node not in measured for n in nodes)
     name = f"{profile.model}-{profile.hardware}".replace(" ", "-")
     if extrapolate_to is not None and extrapolate_to > max_nodes and len(values) > 1:
-        values += _beyond(values, extrapolate_to)
+        values += _extrapolated_points(values, extrapolate_to)
         name += "-extrapolated"
     curve = Curve(tuple(n for n, _ in values), tuple(value for _, value in values))
     return MeasuredScaling(name, profile.model, curve, max_nodes, batch, by_gpu, between)
@@ -113,7 +115,7 @@ def _by_gpus(points: list[ProfilePoint], gpus_per_node: int) -> dict[int, float]
     return rates
 
 
-def _between(by_gpu: tuple[tuple[int, float], ...], gpus: int) -> float:
+def _interpolated_rate(by_gpu: tuple[tuple[int, float], ...], gpus: int) -> float:
     """Interpolate linearly between measured numbers of GPUs, and from 0 GPUs to the first."""
     place = bisect_right([count for count, _ in by_gpu], gpus)
     left = by_gpu[place - 1] if place else (0, 0.0)
@@ -123,7 +125,7 @@ def _between(by_gpu: tuple[tuple[int, float], ...], gpus: int) -> float:
     return left[1] + (right[1] - left[1]) * (gpus - left[0]) / (right[0] - left[0])
 
 
-def _shaped(values: list[tuple[int, float]], shape: CurveShape) -> list[tuple[int, float]]:
+def _adjusted_points(values: list[tuple[int, float]], shape: CurveShape) -> list[tuple[int, float]]:
     """Adjust a curve: leave it as measured, make it monotone, or take its concave hull."""
     if shape is CurveShape.MEASURED:
         return values
@@ -143,7 +145,7 @@ def _slope(left: tuple[int, float], right: tuple[int, float]) -> float:
     return (right[1] - left[1]) / (right[0] - left[0])
 
 
-def _beyond(values: list[tuple[int, float]], end: int) -> list[tuple[int, float]]:
+def _extrapolated_points(values: list[tuple[int, float]], end: int) -> list[tuple[int, float]]:
     """Continue a curve as n^a to ``end`` nodes, at doubling node counts."""
     (n0, v0), (n1, v1) = values[-2:]
     exponent = min(max(math.log(v1 / v0) / math.log(n1 / n0), 0.0), 1.0)

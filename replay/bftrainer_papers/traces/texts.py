@@ -39,11 +39,11 @@ def texts_of(path: Path) -> list[TextFile]:
         raise InputFileError(str(path), "is empty, expected a trace or profile")
     if is_archive(data):
         del data
-        return sorted(_members(path), key=lambda text: text.name)
+        return sorted(_archive_texts(path), key=lambda text: text.name)
     return [TextFile(str(path), path.name, as_text(str(path), data))]
 
 
-def _members(path: Path) -> Iterator[TextFile]:
+def _archive_texts(path: Path) -> Iterator[TextFile]:
     """Yield the texts of an archive; raises :class:`InputFileError` beyond the limit of all texts
     together.
     """

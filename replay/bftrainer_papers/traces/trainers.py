@@ -55,7 +55,7 @@ def trainers_of(
     """
     rng = np.random.default_rng(np.random.PCG64(choice.seed))
     by_model = {plain_name(scaling.model): scaling for scaling in scalings}
-    jobs = _chosen(trace, choice, by_model)
+    jobs = _chosen_jobs(trace, choice, by_model)
     if not jobs:
         raise UserError(f"no job of the trace is selected: {trace.tally.remarks(trace.title)[0]}")
     shift_s = 0.0 if choice.start_s is None else choice.start_s - jobs[0].at_s
@@ -73,14 +73,14 @@ def trainers_of(
         arrivals.append(
             Arrival(
                 round(job.at_s + shift_s, 3),
-                _trainer(job, scaling, samples, up, down, choice.max_nodes),
+                _trainer_of_job(job, scaling, samples, up, down, choice.max_nodes),
             )
         )
         trace.tally.used += 1
     return tuple(arrivals)
 
 
-def _chosen(
+def _chosen_jobs(
     trace: JobTrace, choice: TraceSelection, by_model: dict[str, MeasuredScaling]
 ) -> list[TracedJob]:
     """Return the jobs that are selected, and count in the trace's tally why the others are not."""
@@ -116,7 +116,7 @@ def _run_s(job: TracedJob, choice: TraceSelection, drawn: float) -> float:
     return float(low * (high / low) ** drawn) * _H / job.gpus
 
 
-def _trainer(
+def _trainer_of_job(
     job: TracedJob,
     scaling: MeasuredScaling,
     samples: float,

@@ -68,7 +68,7 @@ def accounts_of(window: LogWindow, kind: Payer) -> tuple[AccountFigures, ...]:
         return ()
     index_of = {name: index for index, name in enumerate(names)}
     payer_of_needs = np.array([index_of[name] for name in name_of_needs])
-    sums = _sums(window, queue, payer_of_needs, len(names))
+    sums = _account_sums(window, queue, payer_of_needs, len(names))
     n_jobs, node_s, wait_s, waiting_s = sums
     rows = []
     largest = np.argsort(-node_s, kind="stable")[:_MAX_ROWS].tolist()
@@ -92,7 +92,7 @@ def accounts_of(window: LogWindow, kind: Payer) -> tuple[AccountFigures, ...]:
     return tuple(rows) if len(rows) > 1 else ()
 
 
-def _sums(
+def _account_sums(
     window: LogWindow, queue: Queue, payer_of_needs: NDArray[np.int64], n_payers: int
 ) -> NDArray[np.float64]:
     """Return four sums per account, as the rows of an array: jobs that ran in the window, their

@@ -152,7 +152,7 @@ def characterize(window: LogWindow) -> Characteristics:
         idle_nodes_median=_time_median(sizes),
         idle_nodes_max=int(pool_sizes.max()),
         fragments=fragments.count,
-        fragment_lengths=_lengths(fragments) if fragments.count else None,
+        fragment_lengths=_fragment_lengths(fragments) if fragments.count else None,
         idle_while=idle_causes(window),
         unknown_h=window.unknown_s / 3600,
         down_node_h=down_node_h,
@@ -181,7 +181,7 @@ def _work_of_pool_s(fragments: Fragments) -> float:
     return float(np.dot(np.maximum(fragments.length_s - START_S, 0), fragments.weights))
 
 
-def _lengths(fragments: Fragments) -> FragmentLengths:
+def _fragment_lengths(fragments: Fragments) -> FragmentLengths:
     """Compute quantiles of fragment lengths, and the shares of short fragments."""
     weights, node_s = fragments.weights, fragments.node_s
     is_short = fragments.length_s < SHORT_FRAGMENT_S

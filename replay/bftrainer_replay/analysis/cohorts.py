@@ -166,8 +166,8 @@ def _at_once(counts: CohortHits) -> float:
     """
     if not counts.whole or not counts.partial:
         return CohortModel().at_once
-    whole_logs, whole_hits = _columns(counts.whole)
-    partial_logs, partial_hits = _columns(counts.partial)
+    whole_logs, whole_hits = _hit_columns(counts.whole)
+    partial_logs, partial_hits = _hit_columns(counts.partial)
     # Log-likelihoods, with a row per k and a column per value of at_once.
     of_whole = -np.log1p(_AT_ONCE * whole_logs) * whole_hits
     odds = _AT_ONCE * partial_logs
@@ -176,7 +176,7 @@ def _at_once(counts: CohortHits) -> float:
     return float(f"{_AT_ONCE[best]:.2g}")
 
 
-def _columns(
+def _hit_columns(
     hits_of_size: tuple[tuple[int, int], ...],
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """Return ln k and the hits on k nodes, each as an array of one column."""

@@ -48,12 +48,12 @@ class IdleDoubts:
 
 def doubts_of(window: LogWindow, figures: Characteristics) -> IdleDoubts:
     """Return the doubts about the idle share of a window, of which ``figures`` are the results."""
-    bounds = tuple(_bounds(window))
+    bounds = tuple(_idle_bounds(window))
     shares = (figures.idle_share, *(bound.idle_share for bound in bounds))
     return IdleDoubts(min(shares), max(shares), bounds, _lacks_jobs(window, figures))
 
 
-def _bounds(window: LogWindow) -> Iterator[IdleBound]:
+def _idle_bounds(window: LogWindow) -> Iterator[IdleBound]:
     """Yield the idle shares under other readings of the log: with jobs that share nodes, and
     without nodes that ran no job for long.
     """
@@ -69,7 +69,7 @@ def _bounds(window: LogWindow) -> Iterator[IdleBound]:
 
 def _lacks_jobs(window: LogWindow, figures: Characteristics) -> str:
     """Say that the log seems to lack jobs, and why; empty if there is no sign of that."""
-    signs = (*window.site.missing_jobs, *_unfilled(window, figures))
+    signs = (*window.site.missing_jobs, *_unfilled_idle_sign(window, figures))
     if not signs:
         return ""
     return (
@@ -78,7 +78,7 @@ def _lacks_jobs(window: LogWindow, figures: Characteristics) -> str:
     )
 
 
-def _unfilled(window: LogWindow, figures: Characteristics) -> Iterator[str]:
+def _unfilled_idle_sign(window: LogWindow, figures: Characteristics) -> Iterator[str]:
     """Yield a sign that jobs are missing, if waiting jobs fit in much of the idle node-time: a
     scheduler would have started them.
     """

@@ -75,7 +75,7 @@ class Fitting:
         for part in queue.parts():
             needs_of_part = queue.needs[part][waits[part]]
             jobs_of_needs += np.bincount(needs_of_part, minlength=len(jobs_of_needs))
-        self._classes, self._class_of_needs, self.left_out = _classes(
+        self._classes, self._class_of_needs, self.left_out = _classes_of_needs(
             queue.all_needs, jobs_of_needs, window.site.nodes, names
         )
         # Idle periods as arrays in order of their starts; a group is an index into ``names``.
@@ -122,8 +122,8 @@ class Fitting:
 
     def at(self, at_s: float) -> tuple[int, NDArray[np.int64] | None]:
         """Advance to a moment, not before that of the last call; return the number of idle nodes,
-        and how many of them waiting jobs could take at each level (:meth:`_levels`; None if no node
-        is idle or no job waits).
+        and how many of them waiting jobs could take at each level (:meth:`_takeable_nodes`; None if
+        no node is idle or no job waits).
         """
         n_begun_periods = int(np.searchsorted(self._idle_from, at_s, side="right"))
         self._idle_periods = _going_on_at(
@@ -138,9 +138,9 @@ class Fitting:
         n_idle = int(self._weights[self._idle_group[self._idle_periods]].sum())
         if not n_idle or not len(self._waiting_jobs):
             return n_idle, None
-        return n_idle, self._levels(n_idle, at_s)
+        return n_idle, self._takeable_nodes(n_idle, at_s)
 
-    def _levels(self, n_idle: int, at_s: float) -> NDArray[np.int64]:
+    def _takeable_nodes(self, n_idle: int, at_s: float) -> NDArray[np.int64]:
         """Return how many of the idle nodes the waiting jobs could take, for each level. Idle
         nodes and waiting jobs are those of :meth:`at`, and there are some of both.
 
@@ -222,7 +222,7 @@ def _going_on_at(
     return going_on
 
 
-def _classes(
+def _classes_of_needs(
     all_needs: tuple[JobNeeds, ...],
     jobs_of_needs: NDArray[np.int64],
     facts: LoggedNodes | None,

@@ -164,7 +164,7 @@ def idle_causes(window: LogWindow, max_work: int = MOST_WORK) -> IdleCauses | No
     if is_sample and node_h.sum():
         # The sum over all causes is the resource integral, which is known without sampling.
         node_h *= pool.node_hours() / node_h.sum()
-    judged = _judged(window)
+    judged = _facts_to_judge(window)
     unknown = [fact for fact in _REQUESTS if fact not in judged]
     not_judged = _not_judged(window, unknown)
     if fitting.left_out:
@@ -209,7 +209,7 @@ _NEEDING_NODE_FACTS = frozenset({JobFact.PARTITION, JobFact.RESOURCES, JobFact.C
 """Requests that can be judged only in a log that tells which nodes satisfy them."""
 
 
-def _judged(window: LogWindow) -> frozenset[JobFact]:
+def _facts_to_judge(window: LogWindow) -> frozenset[JobFact]:
     """Return the facts by which it is judged whether a job fits: all facts in the log, except those
     that need facts on nodes if the log has none.
     """

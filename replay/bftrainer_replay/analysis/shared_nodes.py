@@ -49,7 +49,7 @@ class SharedNodes:
     def sentence(self) -> str:
         """Say how much of each kind is idle, and how much of that a pilot can hold."""
         phrases = [
-            f"{_hours(resource.kind)}: {resource.idle_h:,.0f} idle "
+            f"{_hours_unit(resource.kind)}: {resource.idle_h:,.0f} idle "
             f"({resource.idle_h / resource.available_h:.1%} of all), "
             f"{resource.whole_nodes_h:,.0f} of them on nodes without a job and "
             f"{resource.parts_h:,.0f} on nodes with one"
@@ -57,7 +57,8 @@ class SharedNodes:
             if resource.available_h
         ]
         holdable = ", ".join(
-            f"{resource.whole_nodes_h / resource.idle_h:.0%} of the idle {_hours(resource.kind)}"
+            f"{resource.whole_nodes_h / resource.idle_h:.0%} of the idle "
+            f"{_hours_unit(resource.kind)}"
             for resource in self.kinds
             if resource.idle_h
         )
@@ -125,7 +126,7 @@ def shared_nodes(window: LogWindow) -> SharedNodes | None:
     return SharedNodes(facts.jobs_per_busy_node, facts.is_told, tuple(kinds))
 
 
-def _hours(kind: str) -> str:
+def _hours_unit(kind: str) -> str:
     """Return the unit of one kind, such as "GPU-hours"."""
     names = {CORES: "core", "gpu": "GPU"}
     return f"{names.get(kind, kind)}-hours"

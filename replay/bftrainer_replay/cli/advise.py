@@ -13,7 +13,12 @@ import click
 from bftrainer import __version__
 from bftrainer.console.cli.output import note
 from bftrainer.console.cli.topics import CommandWithTopics
-from bftrainer_replay.cli.choices import cost_model_option, folder_beside, folder_option, written
+from bftrainer_replay.cli.choices import (
+    cost_model_option,
+    folder_beside,
+    folder_option,
+    write_errors_reported,
+)
 from bftrainer_replay.cli.log_options import TOPICS_OF_LOGS, LogChoice, log_options, window_of
 from bftrainer_replay.cli.sampling import full_option, pilot_trainers, replayed, sample_of
 from bftrainer_replay.cli.workers import Workers, workers_option
@@ -99,7 +104,7 @@ def advise(
     origin = f"bftrainer advise {__version__}, {date.today()}: {choice.log.name}, {dates(window)}"
     is_lsf = window.queue is not None and window.queue.dialect is LSF
     lines = config_lines(advice, origin, lsf=is_lsf)
-    with written(out):
+    with write_errors_reported(out):
         write_atomically(out / "advice.json", f"{text}\n".encode())
         write_atomically(out / "bftrainer.toml", lines.encode())
     if as_json:

@@ -11,12 +11,12 @@ import click
 
 from bftrainer.console.cli.choices import DIR
 from bftrainer.console.cli.output import say
-from bftrainer.console.cli.tables import hanging, name_column, number_column, show_table
+from bftrainer.console.cli.tables import hanging_indent, name_column, number_column, show_table
 from bftrainer.console.cli.topics import CommandWithTopics
 from bftrainer.counted import counted
 from bftrainer.errors import UserError
 from bftrainer.system.files import write_atomically
-from bftrainer_replay.cli.choices import written
+from bftrainer_replay.cli.choices import write_errors_reported
 from bftrainer_replay.cli.log_options import TOPICS_OF_LOGS, LogChoice, log_options, window_of
 from bftrainer_replay.logs.event_log import format_time
 from bftrainer_replay.logs.model import LogWindow
@@ -78,26 +78,26 @@ def characterize(choice: LogChoice, as_json: bool, out: Path | None) -> None:
         facts["gpus"] = gpus.as_dict()
     text = json.dumps({**_as_json(window, figures), **facts}, indent=2)
     if out is not None:
-        _write_all(out, window, text, _prometheus(window, figures))
+        _write_all(out, window, text, _prometheus_text(window, figures))
     if as_json:
         click.echo(text)
         return
     say(f"{window.source}: {format_time(window.start_s)} .. {format_time(window.end_s)}")
     if window.note:
-        say(hanging("", f"Note: {window.note}."))
+        say(hanging_indent("", f"Note: {window.note}."))
     unit = "node" if gpus is None else "GPU"
-    _show(
+    _show_table(
         f"Idle {unit}s",
         ("", "count", "per hour"),
-        _numbers(figures, unit),
+        _paper_figures(figures, unit),
         " ".join(doubts.sentences()),
     )
     if gpus is not None:
         idle_h = gpus.idle_h or 1.0
         rows = [(name, f"{hours:,.0f}", f"{hours / idle_h:.1%}") for name, hours in gpus.rows()]
-        _show("Idle GPU-hours", ("", "GPU-h", "share"), rows, gpus.sentence())
+        _show_table("Idle GPU-hours", ("", "GPU-h", "share"), rows, gpus.sentence())
     if (causes := figures.idle_while) is not None:
-        _show(
+        _show_table(
             "Waiting jobs while nodes were idle",
             ("idle node-time while", "node-h", "share"),
             causes.rows(),
@@ -105,7 +105,7 @@ def characterize(choice: LogChoice, as_json: bool, out: Path | None) -> None:
         )
     word, account = words_of(window)
     if len(parts := partitions_of(window)) > 1:
-        _show(
+        _show_table(
             f"By {word} and device type",
             headings(word),
             [part.cells() for part in parts],
@@ -118,10 +118,10 @@ def characterize(choice: LogChoice, as_json: bool, out: Path | None) -> None:
         ("QOS", accounts_of(window, "qos")),
     ):
         if accounts:
-            _show(f"By {name}", (name, *HEADINGS), [row.cells for row in accounts], READ)
+            _show_table(f"By {name}", (name, *HEADINGS), [row.cells for row in accounts], READ)
     if shared is not None:
         say()
-        say(hanging("", shared.sentence()))
+        say(hanging_indent("", shared.sentence()))
 
 
 def _as_json(window: LogWindow, figures: Characteristics) -> dict[str, object]:
@@ -152,7 +152,7 @@ def _as_json(window: LogWindow, figures: Characteristics) -> dict[str, object]:
     }
 
 
-def _prometheus(window: LogWindow, figures: Characteristics) -> str:
+def _prometheus_text(window: LogWindow, figures: Characteristics) -> str:
     """Write the figures of a log as gauges, in the text format of Prometheus."""
     fits = None if figures.idle_while is None else figures.idle_while.fillable_share
     gauges = (
@@ -189,13 +189,13 @@ def _write_all(out: Path, window: LogWindow, text: str, metrics: str) -> None:
     from bftrainer_replay.figures import style
     from bftrainer_replay.figures.fragment_lengths import fragments_figure
 
-    with written(out):
+    with write_errors_reported(out):
         write_atomically(out / "characterize.json", f"{text}\n".encode())
         write_atomically(out / "characterize.prom", metrics.encode())
         write_atomically(out / "fragments.png", style.png(fragments_figure(window)))
 
 
-def _show(
+def _show_table(
     title: str,
     heads: Sequence[str],
     rows: Sequence[Sequence[str]],
@@ -215,10 +215,10 @@ def _show(
         rows,
     )
     if text_below:
-        say(hanging("", text_below))
+        say(hanging_indent("", text_below))
 
 
-def _numbers(figures: Characteristics, unit: str) -> list[tuple[str, str, str]]:
+def _paper_figures(figures: Characteristics, unit: str) -> list[tuple[str, str, str]]:
     """Return the figures of the paper's section 2.1 as rows (name, number, number per hour);
     ``unit`` is node or GPU.
     """

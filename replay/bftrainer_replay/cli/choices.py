@@ -15,13 +15,13 @@ from bftrainer.console.cli.choices import DIR, NameChoice
 from bftrainer.errors import UserError
 
 
-def _formats() -> Iterable[str]:
+def _format_names() -> Iterable[str]:
     from bftrainer_replay.logs.source import FORMAT_NAMES
 
     return FORMAT_NAMES
 
 
-FORMAT = NameChoice("format", _formats)
+FORMAT = NameChoice("format", _format_names)
 COST_MODEL = click.Choice(["stall", "paper", "delay", "overlap"])
 cost_model_option = click.option(
     "--cost-model", type=COST_MODEL, default="stall", help="How the cost of a rescale is modeled."
@@ -71,7 +71,7 @@ def new_file(out: Path | None, default: str) -> Path:
 
 
 @contextmanager
-def written(out: Path, option: str = "--out") -> Iterator[None]:
+def write_errors_reported(out: Path, option: str = "--out") -> Iterator[None]:
     """Turn an ``OSError`` of the block, which writes ``out``, into a :class:`UserError`: an error
     of the disk is the user's to fix.
     """

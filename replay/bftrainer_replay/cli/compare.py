@@ -13,7 +13,7 @@ import click
 from bftrainer.console.cli.choices import DIR, FILE, OBJECTIVES, SOLVER, NameChoice
 from bftrainer.console.cli.output import note, say
 from bftrainer.console.cli.tables import (
-    hanging,
+    hanging_indent,
     name_column,
     number_column,
     show_table,
@@ -22,7 +22,7 @@ from bftrainer.console.cli.tables import (
 from bftrainer.console.cli.topics import CommandWithTopics
 from bftrainer.counted import counted
 from bftrainer.errors import UserError
-from bftrainer_replay.cli.choices import cost_model_option, written
+from bftrainer_replay.cli.choices import cost_model_option, write_errors_reported
 from bftrainer_replay.cli.log_options import TOPICS_OF_LOGS, LogChoice, log_options, window_of
 from bftrainer_replay.cli.sweeping import progress_over_time
 from bftrainer_replay.cli.workers import Workers, in_order, workers_option_with
@@ -173,7 +173,7 @@ def compare(
     from bftrainer.decide.allocation.chain import build_allocator
     from bftrainer.decide.allocation.objectives import usual_objective
     from bftrainer.decide.policies.settings import PolicySettings
-    from bftrainer_replay.comparison.compare import enriched, rank_policy, ranked
+    from bftrainer_replay.comparison.compare import rank_policy, ranked, with_sizes_and_losses
     from bftrainer_replay.comparison.rank_tasks import rank
     from bftrainer_replay.report.compare_page import compare_page
     from bftrainer_replay.report.page import write
@@ -191,7 +191,7 @@ def compare(
     for name in (objective or frontier).split(","):
         chosen, chosen_s = objective_and_forward(name, forward_s, max_parallel)
         settings[name] = PolicySettings(allocator, chosen, chosen_s, seed)
-    built = _policies(policies or ("all" if state is None else "bftrainer,plain"), settings)
+    built = _built_policies(policies or ("all" if state is None else "bftrainer,plain"), settings)
     usable = {name: policy for name, policy in built.items() if policy is not None}
     window = window_of(choice)
     if trainers is not None:
@@ -201,7 +201,7 @@ def compare(
         submitted, remarks = _trainers_of_pilot(window, state, group)
     for remark in remarks:
         note(remark)
-    arrivals = enriched(submitted, requested)
+    arrivals = with_sizes_and_losses(submitted, requested)
     scenario = Scenario(
         window, arrivals, max_parallel, CostModel(cost_model), checkpoint_s=checkpoint_s
     )
@@ -213,14 +213,14 @@ def compare(
                 on_time = begin(f"replay under {name}")
                 ranking.append(rank_policy(name, scenario, policy, bounds, on_time))
     if not workers.is_this_process:  # there, the progress of each is shown
-        tasks = _tasks(usable, settings, solver)
+        tasks = _replay_tasks(usable, settings, solver)
         note(f"{counted(len(tasks), 'replay')} on {workers.text(len(tasks))}")
         ranking += in_order(workers, rank, (scenario, bounds), tasks)
     order = ranked(ranking)
     if out is not None:
         left_out = tuple(name for name in built if name not in usable)
         command = shlex.join(["bftrainer", *sys.argv[1:]])
-        with written(out):
+        with write_errors_reported(out):
             write(out, compare_page(order, scenario, choice.log.name, left_out, command))
     if as_json:
         click.echo(json.dumps([row.as_dict() for row in order], allow_nan=False))
@@ -254,10 +254,12 @@ def _show_ranking(
         "nodes. Loss curves are generated; fixed-size jobs have --requested nodes, plain jobs "
         "the smallest size."
     )
-    say(hanging("", explanation))
+    say(hanging_indent("", explanation))
 
 
-def _policies(policies: str, settings: Mapping[str, PolicySettings]) -> dict[str, Policy | None]:
+def _built_policies(
+    policies: str, settings: Mapping[str, PolicySettings]
+) -> dict[str, Policy | None]:
     """Build the policies of ``--policies``, by name; None for one that cannot run on a pool.
 
     ``settings`` are those of each objective: all policies get the first, and the policy bftrainer
@@ -268,24 +270,24 @@ def _policies(policies: str, settings: Mapping[str, PolicySettings]) -> dict[str
     first, *others = settings
     if policies == "all":
         built = {
-            name: _policy(name, settings[first], is_required=False)
+            name: _built_policy(name, settings[first], is_required=False)
             for name in installed_names(POLICY_GROUP)
         }
     else:
         names = dict.fromkeys(policies.split(","))
-        built = {name: _policy(name, settings[first], is_required=True) for name in names}
+        built = {name: _built_policy(name, settings[first], is_required=True) for name in names}
     if "bftrainer" in built:
         for objective in others:
-            policy = _policy("bftrainer", settings[objective], is_required=True)
+            policy = _built_policy("bftrainer", settings[objective], is_required=True)
             built[f"bftrainer, {objective}"] = policy
     return built
 
 
-def _tasks(
+def _replay_tasks(
     usable: Iterable[str], settings: Mapping[str, PolicySettings], solver: str
 ) -> list[RankTask]:
     """Return the replays to run, one for each ``usable`` policy, by the names that
-    :func:`_policies` gave them ("bftrainer, soon": its objective follows).
+    :func:`_built_policies` gave them ("bftrainer, soon": its objective follows).
     """
     from bftrainer_replay.comparison.rank_tasks import RankTask
 
@@ -324,7 +326,7 @@ def _trainers_of_pilot(
     return arrivals, [f"left out, since their length or speed is unknown: {names}"]
 
 
-def _policy(name: str, settings: PolicySettings, *, is_required: bool) -> Policy | None:
+def _built_policy(name: str, settings: PolicySettings, *, is_required: bool) -> Policy | None:
     """Build a policy; None with a note if it cannot run on a pool, unless it ``is_required``."""
     from bftrainer.plugins import build_policy
 

@@ -10,7 +10,7 @@ from bftrainer.console.cli.choices import FILE, with_options
 from bftrainer.console.cli.ending import ended_by_signals
 from bftrainer.console.cli.topics import CommandWithTopics
 from bftrainer.counted import counted
-from bftrainer_replay.cli.choices import folder_beside, new_file, written
+from bftrainer_replay.cli.choices import folder_beside, new_file, write_errors_reported
 from bftrainer_replay.cli.import_options import NAMES, OPTIONS, TOPICS_OF_IMPORTS, import_options
 from bftrainer_replay.cli.log_options import LogChoice, read_log, readable
 from bftrainer_replay.logs.event_log import write_event_log
@@ -55,7 +55,7 @@ def convert(log: Path, out: Path | None, machine_nodes: int | None, **given: obj
         log, importing=import_options(machine_nodes, {name: given[name] for name in NAMES})
     )
     events, _ = read_log(choice, always_totals=True)
-    with written(out):
+    with write_errors_reported(out):
         write_event_log(out, events)
     nodes = len(events.nodes())
     click.echo(

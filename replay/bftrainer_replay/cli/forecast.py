@@ -102,7 +102,8 @@ def forecast(
     ]
     if not trainers:
         raise UserError(
-            f"no unfinished trainer{_selection(name, group)} in {state}; see `bftrainer list --all`"
+            f"no unfinished trainer{_selection_text(name, group)} in {state}; "
+            "see `bftrainer list --all`"
         )
     past, present = _past_log(state, log, now_s)
     starts_s, took_s = _replay_past(past, queue, state, seconds, workers)
@@ -114,8 +115,8 @@ def forecast(
         if not lacks:
             # Several trainers are done with the last of them.
             last_s = took_s[:, places].max(axis=1)
-            distribution = _forecast(past, starts_s, last_s, present)
-        rows.append(_row(names, distribution, lacks or _TOO_SHORT, now_s, by_s))
+            distribution = _computed_forecast(past, starts_s, last_s, present)
+        rows.append(_forecast_object(names, distribution, lacks or _TOO_SHORT, now_s, by_s))
     log_days = past.span_s / 86_400
     if as_json:
         show_json([row | {"replays": len(starts_s), "log_days": log_days} for row in rows])
@@ -124,11 +125,11 @@ def forecast(
     if by_s is not None:
         heads.append(name_column("by the deadline"))
     heads.append(remark_column("remark"))
-    show_table(heads, [_cells(row, by_s) for row in rows])
+    show_table(heads, [_forecast_cells(row, by_s) for row in rows])
     say(f"{counted(len(starts_s), 'replay')} of the queue on {log_days:.1f} days of {past.source}")
 
 
-def _selection(name: str | None, group: str | None) -> str:
+def _selection_text(name: str | None, group: str | None) -> str:
     """Return in words which trainers the user named; empty if none."""
     if name:
         return f" named {name!r}"
@@ -214,7 +215,7 @@ def _replay_past(
     return np.array(starts_s), np.array([took_from[start_s] for start_s in starts_s])
 
 
-def _forecast(
+def _computed_forecast(
     past: LogWindow,
     starts_s: NDArray[np.float64],
     took_s: NDArray[np.float64],
@@ -233,7 +234,7 @@ def _forecast(
     return forecast(runs, past.end_s, present)
 
 
-def _row(
+def _forecast_object(
     names: list[str], forecast: Forecast | None, remark: str, now_s: float, by_s: float | None
 ) -> dict[str, object]:
     """Return the forecast for trainers as a JSON object; times are seconds since 1970, null where
@@ -256,7 +257,7 @@ def _row(
     return row
 
 
-def _cells(row: dict[str, Any], by_s: float | None) -> list[str]:
+def _forecast_cells(row: dict[str, Any], by_s: float | None) -> list[str]:
     """Return the JSON object of a forecast as the cells of its row in the table."""
     names = row["trainers"]
     done, first, last = (clock_time(row[key], _TIME) for key in ("done_s", "from_s", "to_s"))

@@ -9,9 +9,9 @@ import click
 from bftrainer.console.cli.choices import FILE
 from bftrainer.console.cli.ending import ended_by_signals
 from bftrainer.counted import counted
-from bftrainer_replay.cli.choices import new_file, written
+from bftrainer_replay.cli.choices import new_file, write_errors_reported
 from bftrainer_replay.logs.event_log import write_event_log
-from bftrainer_replay.logs.model import cut
+from bftrainer_replay.logs.model import restricted_log
 
 
 @click.command()
@@ -49,9 +49,9 @@ def generate(nodes: int, days: float, seed: int, out: Path | None) -> None:
 
     out = new_file(out, "sample.csv.gz")
     log = generate_log(nodes, days, seed)
-    with written(out):
+    with write_errors_reported(out):
         write_event_log(out, log)
-    figures = characterize(cut(log, machine_nodes=nodes))
+    figures = characterize(restricted_log(log, machine_nodes=nodes))
     short = ""
     if figures.fragment_lengths is not None:
         lengths = figures.fragment_lengths

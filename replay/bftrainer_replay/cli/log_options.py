@@ -38,8 +38,8 @@ from bftrainer_replay.limited_file import MOST_BYTES
 from bftrainer_replay.logs.clock import zone_of
 from bftrainer_replay.logs.event_log import format_time, parse_time
 from bftrainer_replay.logs.gpus import held_parts
-from bftrainer_replay.logs.model import EventLog, LogWindow, cut
-from bftrainer_replay.logs.node_list import read_node_list, spread
+from bftrainer_replay.logs.model import EventLog, LogWindow, restricted_log
+from bftrainer_replay.logs.node_list import hashed_sample, read_node_list
 from bftrainer_replay.logs.partition import in_partition
 from bftrainer_replay.logs.source import ImportOptions
 
@@ -71,12 +71,12 @@ def readable(context: click.Context, parameter: click.Parameter, value: Any) -> 
     for log in value if isinstance(value, tuple) else (value,):
         if log is None or str(log) == "-":
             continue
-        if problem := _problem(log):
+        if problem := _open_problem(log):
             raise InputFileError(str(log), f"cannot be read: {problem}")
     return value
 
 
-def _problem(log: Path) -> str | None:
+def _open_problem(log: Path) -> str | None:
     """Return why a file cannot be opened; None if it can."""
     try:
         mode = log.stat().st_mode
@@ -245,8 +245,8 @@ def window_of(choice: LogChoice, *, of_idle_gpus: bool = False) -> LogWindow:
     unit = choice.importing.unit or ("node" if log.gpus is None else "gpu")
     if unit == "gpu":
         _check_gpus(choice, log)
-    start_s, end_s = _times(choice, log)
-    nodes = _nodes(choice, listed, log)
+    start_s, end_s = _window_times(choice, log)
+    nodes = _chosen_nodes(choice, listed, log)
     if nodes is not None and log.queue is not None:
         remark = "the queue is ignored because only some of the nodes are used"
         note(remark)
@@ -254,7 +254,9 @@ def window_of(choice: LogChoice, *, of_idle_gpus: bool = False) -> LogWindow:
     # Nodes that never ran a job of a job log are on neither side of its shares; those of an event
     # log were never idle.
     machine_nodes = choice.importing.machine_nodes if log.site.nodes is None else None
-    window = cut(log, start_s=start_s, end_s=end_s, nodes=nodes, machine_nodes=machine_nodes)
+    window = restricted_log(
+        log, start_s=start_s, end_s=end_s, nodes=nodes, machine_nodes=machine_nodes
+    )
     if choice.partition is not None:
         window = in_partition(window, choice.partition)
     zone = zone_of(choice.importing.timezone)
@@ -303,7 +305,7 @@ def _check_gpus(choice: LogChoice, log: EventLog) -> None:
         )
 
 
-def _times(choice: LogChoice, log: EventLog) -> tuple[float, float]:
+def _window_times(choice: LogChoice, log: EventLog) -> tuple[float, float]:
     """Return start and end of the window, inside the log; raises :class:`UserError` for a start
     outside.
     """
@@ -337,7 +339,7 @@ def _times(choice: LogChoice, log: EventLog) -> tuple[float, float]:
     return start_s, min(end_s, last_s)
 
 
-def _nodes(
+def _chosen_nodes(
     choice: LogChoice, listed: tuple[str, ...] | None, log: EventLog
 ) -> tuple[str, ...] | None:
     """Return the names of the nodes that --nodes and --node-list choose; None for all. ``listed``
@@ -353,7 +355,7 @@ def _nodes(
         where = choice.log if listed is None else choice.node_list
         raise UserError(f"--nodes {count}: {where} has only {counted(len(names), 'node')}")
     if listed is None:
-        return spread(log_nodes, count)
+        return hashed_sample(log_nodes, count)
     if set(log_nodes).isdisjoint(listed[:count]):
         raise UserError(
             f"none of the {counted(count, 'node')} of {choice.node_list} is in {choice.log}; "

@@ -150,7 +150,7 @@ def record(
     with (
         closing(RecordFile(out, by_gpu)) as file,
         Signals().caught() as signals,
-        _status(out, unit) as show,
+        _status_line(out, unit) as show,
     ):
         if file.truncated_bytes:
             note(
@@ -211,7 +211,7 @@ class UnparsedOutput:
 
 
 @contextmanager
-def _status(out: Path, unit: str | None) -> Iterator[Callable[[RecordingTotals], None]]:
+def _status_line(out: Path, unit: str | None) -> Iterator[Callable[[RecordingTotals], None]]:
     """Show a status line on a terminal, and nothing elsewhere; yield the function that updates the
     line.
     """
@@ -222,10 +222,10 @@ def _status(out: Path, unit: str | None) -> Iterator[Callable[[RecordingTotals],
         yield lambda _: None
         return
     with console.status(f"{out}: polling") as status:
-        yield lambda totals: status.update(f"{out}: {_summary(totals, unit)}")
+        yield lambda totals: status.update(f"{out}: {_summary_line(totals, unit)}")
 
 
-def _summary(totals: RecordingTotals, unit: str | None) -> str:
+def _summary_line(totals: RecordingTotals, unit: str | None) -> str:
     """Say how many polls, failures, rows and gaps there were, and what was idle last, in
     one line.
     """
@@ -264,7 +264,7 @@ def _sum_up(
         values["hidden"] = sorted(kind.value for kind in totals.hidden)
         click.echo(json.dumps({"out": str(out), **values}))
     else:
-        click.echo(f"{out}: {_summary(totals, unit)}")
+        click.echo(f"{out}: {_summary_line(totals, unit)}")
     if totals.polls == totals.failed:
         raise SchedulerError(
             f"{out}: all {counted(totals.polls, 'poll')} failed"

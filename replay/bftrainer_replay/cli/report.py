@@ -22,7 +22,12 @@ from bftrainer.console.cli.tables import say_paragraphs
 from bftrainer.console.cli.topics import CommandWithTopics
 from bftrainer.counted import counted
 from bftrainer.errors import UserError
-from bftrainer_replay.cli.choices import cost_model_option, folder_beside, folder_option, written
+from bftrainer_replay.cli.choices import (
+    cost_model_option,
+    folder_beside,
+    folder_option,
+    write_errors_reported,
+)
 from bftrainer_replay.cli.log_options import TOPICS_OF_LOGS, LogChoice, log_options, window_of
 from bftrainer_replay.cli.sampling import full_option, pilot_trainers, replayed, sample_of
 from bftrainer_replay.cli.sweeping import span
@@ -224,7 +229,7 @@ def report(
         if held is None
         else gpu_chapter(held, sample.windows[sample.shown], in_gpus, base),
     )
-    with written(out):
+    with write_errors_reported(out):
         size = write(out, page)
         write_atomically(
             out / "report.json", f"{json.dumps(as_json(figures), indent=2)}\n".encode()
@@ -265,19 +270,21 @@ def other_guesses(choice: LogChoice, window: LogWindow) -> dict[str, str]:
         return {}
     shares = {}
     if window.outages and given.outages == ("auto",):
-        shares["--outage"] = _idle("--outage none", choice, outages=("none",))
+        shares["--outage"] = _idle_share_text("--outage none", choice, outages=("none",))
     if given.warm_up_h is None:
         has_none = any("less a warm-up of 0.0 h" in remark for remark in window.remarks)
         other_h = _WARM_UP_H if has_none else 0.0
-        shares["--warm-up-h"] = _idle(f"--warm-up-h {other_h:g}", choice, warm_up_h=other_h)
+        shares["--warm-up-h"] = _idle_share_text(
+            f"--warm-up-h {other_h:g}", choice, warm_up_h=other_h
+        )
     if window.debounce_s and window.debounce_s != _DEBOUNCE_S:
-        shares["--debounce-s"] = _idle(
+        shares["--debounce-s"] = _idle_share_text(
             f"--debounce-s {_DEBOUNCE_S:g}", choice, debounce_s=_DEBOUNCE_S
         )
     return {option: text for option, text in shares.items() if text}
 
 
-def _idle(words: str, choice: LogChoice, **changed: Any) -> str:
+def _idle_share_text(words: str, choice: LogChoice, **changed: Any) -> str:
     """Import the log with ``changed`` options, and say its idle share after ``words``; empty if
     nothing is left of it.
     """

@@ -21,7 +21,7 @@ from bftrainer_replay.cli.choices import (
     cost_model_option,
     folder_beside,
     folder_option,
-    written,
+    write_errors_reported,
 )
 from bftrainer_replay.cli.log_options import TOPICS_OF_LOGS, LogChoice, log_options, window_of
 from bftrainer_replay.cli.sweeping import progress_over_time
@@ -206,7 +206,7 @@ def run(
             given_up_per_h = sum(played.given_up) / (window.span_s / 3600)
         bounds = references(scenario, begin)
     summary = summarize(policy, scenario, outcome, bounds)
-    with written(out):
+    with write_errors_reported(out):
         files = write_all(out, scenario, outcome, summary)
     if as_json:
         content = asdict(summary)

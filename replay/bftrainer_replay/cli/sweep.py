@@ -14,7 +14,7 @@ from bftrainer.console.cli.ending import ended_by_signals
 from bftrainer.console.cli.output import note, say
 from bftrainer.counted import counted
 from bftrainer.errors import UserError
-from bftrainer_replay.cli.choices import folder_beside, written
+from bftrainer_replay.cli.choices import folder_beside, write_errors_reported
 from bftrainer_replay.cli.sweeping import complain_of, progress_each_minute
 from bftrainer_replay.cli.workers import Workers, opened_workers, where_option
 from bftrainer_replay.cli.workload_options import tell_remarks
@@ -68,12 +68,12 @@ def sweep(
     """
     with opened_workers(None if collect or dry_run else where) as workers:
         if workers is not None:
-            _sweep(
+            _run_sweep(
                 grid, out or folder_beside(grid, "sweep"), workers, shard, collect, dry_run, as_json
             )
 
 
-def _sweep(
+def _run_sweep(
     grid: Path,
     out: Path,
     workers: Workers,
@@ -103,9 +103,9 @@ def _sweep(
     if dry_run:
         return
     if not collect:
-        _compute(grid_sweep, tasks_of_shard, store, workers)
+        _run_tasks(grid_sweep, tasks_of_shard, store, workers)
     if shard is None:
-        _write(grid_sweep, store, out, as_json)
+        _write_tables(grid_sweep, store, out, as_json)
 
 
 def _say_size(
@@ -128,7 +128,7 @@ def _say_size(
     )
 
 
-def _compute(
+def _run_tasks(
     grid_sweep: GridSweep,
     tasks: Sequence[Task],
     store: ResultStore,
@@ -150,7 +150,7 @@ def _compute(
     complain_of(failures, len(tasks))
 
 
-def _write(grid_sweep: GridSweep, store: ResultStore, out: Path, as_json: bool) -> None:
+def _write_tables(grid_sweep: GridSweep, store: ResultStore, out: Path, as_json: bool) -> None:
     """Write the tables of all results that exist so far."""
     from bftrainer.system.files import write_atomically
     from bftrainer_replay.sweep.results import as_dict, rows_of
@@ -158,7 +158,7 @@ def _write(grid_sweep: GridSweep, store: ResultStore, out: Path, as_json: bool) 
 
     rows = rows_of(grid_sweep.cells, grid_sweep.inputs, store)
     parquet = as_parquet(rows)
-    with written(out):
+    with write_errors_reported(out):
         write_atomically(out / "results.csv", as_csv(rows))
         if parquet is not None:
             write_atomically(out / "results.parquet", parquet)

@@ -33,7 +33,7 @@ def cores() -> int:
 
 
 @contextmanager
-def _bars(*last: ProgressColumn) -> Iterator[Progress]:
+def _progress_bars(*last: ProgressColumn) -> Iterator[Progress]:
     """Open progress bars on stderr that end with the columns ``last``; they are shown on a terminal
     only.
     """
@@ -113,7 +113,7 @@ def progress_over_time(
     """
     from rich.progress import TimeRemainingColumn
 
-    with _bars(TimeRemainingColumn()) as bars:
+    with _progress_bars(TimeRemainingColumn()) as bars:
 
         def begin(what: str) -> Callable[[float], None]:
             length_s = max(end_s - start_s, 1e-9)
@@ -138,7 +138,7 @@ def progress_of_reading(
     """Yield a function to call with the number of bytes read from the files: it shows a progress
     bar on a terminal, and elsewhere a line per tenth. None for files that are read within seconds.
     """
-    total = sum(map(_size, files))
+    total = sum(map(_file_bytes, files))
     if total < _LARGE_BYTES:
         yield None
         return
@@ -154,7 +154,7 @@ def progress_of_reading(
         yield count
 
 
-def _size(path: Path) -> int:
+def _file_bytes(path: Path) -> int:
     """Return the bytes of a file; 0 if it cannot be read, which its reader then reports."""
     try:
         return path.stat().st_size
@@ -184,7 +184,7 @@ def progress_of_tasks(
             )
 
     began = time.monotonic()
-    with _bars(TimeElapsedColumn(), Left()) as bars:
+    with _progress_bars(TimeElapsedColumn(), Left()) as bars:
         if bars.disable:
             lines = lines_of(what)
             yield lambda done, total: lines.show(done / total if total else 1.0)

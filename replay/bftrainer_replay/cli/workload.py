@@ -11,7 +11,7 @@ from bftrainer.console.cli.choices import FILE
 from bftrainer.console.cli.ending import ended_by_signals
 from bftrainer.counted import counted
 from bftrainer.errors import UserError
-from bftrainer_replay.cli.choices import new_file, written
+from bftrainer_replay.cli.choices import new_file, write_errors_reported
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -69,7 +69,12 @@ def workload(
     Example:
       bftrainer replay workload diverse --count 1000 --poisson --seed 1 --out trainers.csv
     """
-    from bftrainer_replay.workload.workload import RescaleCosts, diverse, hpo, submissions
+    from bftrainer_replay.workload.workload import (
+        RescaleCosts,
+        hpo,
+        submissions,
+        trainers_of_many_users,
+    )
 
     out = new_file(out, TRAINERS)
     check_numbers(count, seed)
@@ -87,7 +92,9 @@ def workload(
             raise UserError(f"--{option}-s {value:g}: expected seconds, 0 or more")
     times = submissions(start_time(start), count, spacing_s, poisson_seed=seed if poisson else None)
     write_table(
-        out, hpo(model, times, costs=costs) if kind == "hpo" else diverse(times, seed), kind
+        out,
+        hpo(model, times, costs=costs) if kind == "hpo" else trainers_of_many_users(times, seed),
+        kind,
     )
 
 
@@ -118,7 +125,7 @@ def write_table(out: Path, arrivals: Sequence[Arrival], kind: str) -> None:
     from bftrainer_replay.logs.event_log import format_time
     from bftrainer_replay.workload.workload import write_workload
 
-    with written(out):
+    with write_errors_reported(out):
         write_workload(out, arrivals)
     click.echo(
         f"{out}: {counted(len(arrivals), 'trainer')} ({kind}), first submission at "

@@ -124,7 +124,9 @@ def objective_and_forward(
     return chosen, chosen_s
 
 
-def _checkpoint(context: click.Context, parameter: click.Parameter, value: str) -> float | None:
+def _parse_checkpoint(
+    context: click.Context, parameter: click.Parameter, value: str
+) -> float | None:
     """Read ``--checkpoint-s``; None for ``notice``."""
     if value == "notice":
         return None
@@ -141,7 +143,7 @@ checkpoint_option = click.option(
     "--checkpoint-s",
     default="notice",
     metavar="S",
-    callback=_checkpoint,
+    callback=_parse_checkpoint,
     help="Time between checkpoints of a trainer, which repeats its work since the last one "
     "when it loses all its nodes; or "
     "`notice`: it writes one then.",

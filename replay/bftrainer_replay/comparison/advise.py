@@ -128,7 +128,8 @@ def recommend(
     are_alike = len({arrival.trainer.curve for arrival in arrivals}) == 1
     measure = "outcome_samples" if are_alike else "outcome_one_node_h"
     choices = tuple(
-        _choose(name, base, rows, measure) for name in ("objective", "forward_s", "max_parallel")
+        _chosen_value(name, base, rows, measure)
+        for name in ("objective", "forward_s", "max_parallel")
     )
     slowest_s = max(arrival.trainer.growth_s + arrival.trainer.scale_down_s for arrival in arrivals)
     return Advice(
@@ -207,7 +208,9 @@ def _slurm_table(longest_s: float) -> str:
     )
 
 
-def _choose(name: str, base: Cell, rows: Mapping[Cell, SweepRow], measure: str) -> SettingChoice:
+def _chosen_value(
+    name: str, base: Cell, rows: Mapping[Cell, SweepRow], measure: str
+) -> SettingChoice:
     """Choose the value of one setting: the first, in ascending order, that is as good as the best
     (the first of :data:`OBJECTIVES` for the objective). ``measure`` is the outcome to compare.
     """

@@ -46,7 +46,7 @@ class RankedPolicy:
         }
 
 
-def enriched(arrivals: Sequence[Arrival], requested: int) -> tuple[Arrival, ...]:
+def with_sizes_and_losses(arrivals: Sequence[Arrival], requested: int) -> tuple[Arrival, ...]:
     """Return the arrivals with a requested size and a loss curve for each trainer, which only some
     policies use and a trainer table does not have.
 
@@ -111,15 +111,15 @@ def lost_share(row: RankedPolicy, lost_samples: float) -> float | None:
     return lost_samples / possible if possible else None
 
 
-def _hours(seconds: float) -> str:
+def _hours_text(seconds: float) -> str:
     return "-" if seconds != seconds else f"{seconds / 3600:,.2f}"
 
 
-def _number(value: float) -> str:
+def _number_text(value: float) -> str:
     return "-" if value != value else f"{value:.2f}"
 
 
-def _percent(share: float | None) -> str:
+def _percent_text(share: float | None) -> str:
     return "-" if share is None else f"{share:.1%}"
 
 
@@ -135,21 +135,24 @@ def columns(ranking: Sequence[RankedPolicy]) -> Sequence[tuple[str, Callable[[Ra
 
 
 COLUMNS: tuple[tuple[str, Callable[[RankedPolicy], str]], ...] = (
-    ("work", lambda p: _percent(p.summary.work_share)),
-    ("pools", lambda p: _percent(p.summary.pool_share)),
-    ("plain one-node jobs", lambda p: _percent(p.summary.plain_share)),
+    ("work", lambda p: _percent_text(p.summary.work_share)),
+    ("pools", lambda p: _percent_text(p.summary.pool_share)),
+    ("plain one-node jobs", lambda p: _percent_text(p.summary.plain_share)),
     ("done", lambda p: f"{p.user_view.completed:,}"),
     ("mean h", lambda p: p.summary.done.text(p.summary.done.mean_h)),
     ("p95 h", lambda p: p.summary.done.text(p.summary.done.p95_h)),
     ("last h", lambda p: p.summary.done.text(p.summary.done.last_h)),
-    ("longest wait h", lambda p: _hours(p.longest_wait_s)),
+    ("longest wait h", lambda p: _hours_text(p.longest_wait_s)),
     ("one-node hours", lambda p: f"{p.summary.outcome_one_node_h:,.0f}"),
-    ("U", lambda p: _percent(p.summary.efficiency)),
-    ("queueing h", lambda p: _hours(p.user_view.queueing_s)),
-    ("Jain", lambda p: _number(p.user_view.jain)),
-    ("worst slowdown", lambda p: _number(p.user_view.worst_slowdown)),
-    ("lost to preemption", lambda p: _percent(lost_share(p, p.summary.preemption_cost_samples))),
-    ("lost to rescaling", lambda p: _percent(lost_share(p, p.summary.rescale_cost_samples))),
+    ("U", lambda p: _percent_text(p.summary.efficiency)),
+    ("queueing h", lambda p: _hours_text(p.user_view.queueing_s)),
+    ("Jain", lambda p: _number_text(p.user_view.jain)),
+    ("worst slowdown", lambda p: _number_text(p.user_view.worst_slowdown)),
+    (
+        "lost to preemption",
+        lambda p: _percent_text(lost_share(p, p.summary.preemption_cost_samples)),
+    ),
+    ("lost to rescaling", lambda p: _percent_text(lost_share(p, p.summary.rescale_cost_samples))),
     ("p50 ms", lambda p: f"{1e3 * p.summary.decision_s.p50:.2f}"),
     ("p99 ms", lambda p: f"{1e3 * p.summary.decision_s.p99:.2f}"),
 )

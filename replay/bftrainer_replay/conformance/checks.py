@@ -81,10 +81,10 @@ def check_pure(build: Build) -> None:
         policy = build()
         first = decision_on(policy, state)
         decision_on(policy, a_state(random.Random(seed + 1000), 3, 9))
-        assert _comparable(decision_on(policy, state)) == _comparable(first), (
+        assert _comparable_answer(decision_on(policy, state)) == _comparable_answer(first), (
             f"case {seed}: it keeps state outside of its memory"
         )
-        assert _comparable(decision_on(build(), state)) == _comparable(first), (
+        assert _comparable_answer(decision_on(build(), state)) == _comparable_answer(first), (
             f"case {seed}: a newly built policy decides differently"
         )
 
@@ -210,7 +210,7 @@ class Forgetful(Wrapped):
         return decision, memory
 
 
-def _comparable(answer: tuple[Decision, object]) -> tuple[object, ...]:
+def _comparable_answer(answer: tuple[Decision, object]) -> tuple[object, ...]:
     """What has to be equal if a policy decides again on the same state."""
     decision, memory = answer
     return decision.counts, decision.nodes, decision.wake_at_s, memory
@@ -258,7 +258,7 @@ def a_state(rng: random.Random, trainers: int, nodes: int, largest: int = 16) ->
         active.append(
             Active(trainer, frozenset(nodes_of_trainer), done, 0.0, run_s, held_node_s, losses)
         )
-    pool = frozenset(free).union(*(a.nodes for a in active))
+    pool = frozenset(free).union(*(admitted.nodes for admitted in active))
     return State(max(trainers, 1), rng.uniform(1e5, 2e5), pool, tuple(active))
 
 

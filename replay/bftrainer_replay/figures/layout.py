@@ -22,21 +22,21 @@ def screens(figure: Figure) -> tuple[bytes, bytes]:
     """
     for text in figure.texts[:2]:
         text.set_visible(False)
-    _fit(figure, 8, 4)
+    _fit_size(figure, 8, 4)
     wide = png(figure)
     for axes in figure.axes:
-        _narrow(axes)
-    _fit(figure, 4, 3.6)
+        _narrow_axes(axes)
+    _fit_size(figure, 4, 3.6)
     return wide, png(figure)
 
 
-def _fit(figure: Figure, width: float, height: float) -> None:
+def _fit_size(figure: Figure, width: float, height: float) -> None:
     """Set the figure's size in inches, and margins that hold all labels, which ``style.sheet`` does
     not measure.
     """
     figure.set_size_inches(width, height)
     sides = {"left": 0.11, "right": 0.97, "top": 0.96, "bottom": 0.14}
-    _margins(figure, sides)
+    _side_margins(figure, sides)
     FigureCanvasAgg(figure).draw()
     boxes = [box for axes in figure.axes if (box := axes.get_tightbbox()) is not None]
     across, down = width * figure.dpi, height * figure.dpi
@@ -44,10 +44,10 @@ def _fit(figure: Figure, width: float, height: float) -> None:
     sides["right"] += min(1 - _EDGE - max(box.x1 for box in boxes) / across, 0.0)
     sides["bottom"] += _EDGE - min(box.y0 for box in boxes) / down
     sides["top"] += min(1 - _EDGE - max(box.y1 for box in boxes) / down, 0.0)
-    _margins(figure, sides)
+    _side_margins(figure, sides)
 
 
-def _narrow(axes: Axes) -> None:
+def _narrow_axes(axes: Axes) -> None:
     """Change axes for half the width: slanted and fewer ticks, smaller text, and a legend above the
     axes instead of on them.
     """
@@ -78,7 +78,7 @@ def _narrow(axes: Axes) -> None:
         text.set_fontsize(8)
 
 
-def _margins(figure: Figure, sides: Mapping[str, float]) -> None:
+def _side_margins(figure: Figure, sides: Mapping[str, float]) -> None:
     for axes in figure.axes:
         place = axes.get_subplotspec()
         assert place is not None, "a sheet's axes are on its grid"

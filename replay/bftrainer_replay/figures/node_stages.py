@@ -59,7 +59,7 @@ def stage_table(lines: Sequence[TimeLine]) -> list[tuple[str, ...]]:
     for line in lines:
         seconds = stage_seconds(line.instants, TO_TRAINING)
         if seconds:
-            cells = [_text(seconds.get(stage)) for stage in TO_TRAINING[1:]]
+            cells = [_seconds_text(seconds.get(stage)) for stage in TO_TRAINING[1:]]
             rows.append((line.fragment, *cells))
     return rows
 
@@ -72,12 +72,12 @@ def node_stages_figure(name: str, lines: Sequence[TimeLine]) -> Figure:
     complete = [(line, seconds) for line, seconds in by_line if seconds]
     rows: list[tuple[str, dict[NodeStage, float]]] = []
     for label, statistic in SUMMARIES:
-        bar = {stage: _summary(complete, stage, statistic) for stage in TO_TRAINING[1:]}
+        bar = {stage: _stage_statistic(complete, stage, statistic) for stage in TO_TRAINING[1:]}
         rows.append((label, bar))
     rows += [(line.node[:MAX_LETTERS], seconds) for line, seconds in complete[-MAX_NODES:]]
-    figure, (axes,) = sheet(f"{name}: from an idle node to its first step", _caption(complete))
+    figure, (axes,) = sheet(f"{name}: from an idle node to its first step", _caption_text(complete))
     for place, (_, seconds) in enumerate(rows):
-        left, y = 0.0, _height(place)
+        left, y = 0.0, _bar_height(place)
         for stage, (color, _) in _COLORS.items():
             if width := seconds.get(stage, 0.0):
                 axes.barh(
@@ -85,7 +85,9 @@ def node_stages_figure(name: str, lines: Sequence[TimeLine]) -> Figure:
                 )
                 left += width
         axes.text(left, y, f"  {left:.1f}", va="center", fontsize=8, color=INK)
-    axes.set_yticks([_height(place) for place in range(len(rows))], [label for label, _ in rows])
+    axes.set_yticks(
+        [_bar_height(place) for place in range(len(rows))], [label for label, _ in rows]
+    )
     axes.tick_params(axis="y", labelsize=8)
     axes.grid(visible=False, axis="y")
     axes.set_xlim(0, _ROOM * max(sum(seconds.values()) for _, seconds in rows))
@@ -102,12 +104,12 @@ def node_stages_figure(name: str, lines: Sequence[TimeLine]) -> Figure:
     return figure
 
 
-def _height(place: int) -> float:
+def _bar_height(place: int) -> float:
     """Return where a bar stands; there is a gap below those that sum up all nodes."""
     return -place - (0.6 if place >= len(SUMMARIES) else 0.0)
 
 
-def _summary(
+def _stage_statistic(
     lines: Sequence[CompleteLine],
     stage: NodeStage,
     statistic: Callable[[Sequence[float]], float],
@@ -119,9 +121,9 @@ def _summary(
     return statistic(values) if values else 0.0
 
 
-def _caption(lines: Sequence[CompleteLine]) -> str:
+def _caption_text(lines: Sequence[CompleteLine]) -> str:
     """Say how to read the figure, with its main numbers."""
-    medians = {stage: _summary(lines, stage, median) for stage in TO_TRAINING[1:]}
+    medians = {stage: _stage_statistic(lines, stage, median) for stage in TO_TRAINING[1:]}
     longest = max(medians, key=medians.__getitem__)
     wholes = []
     for line, _ in lines:
@@ -142,6 +144,6 @@ def _caption(lines: Sequence[CompleteLine]) -> str:
     )
 
 
-def _text(value: float | None) -> str:
+def _seconds_text(value: float | None) -> str:
     """Seconds in a CSV file; empty without a value."""
     return "" if value is None else f"{value:.4f}"

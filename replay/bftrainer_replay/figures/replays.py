@@ -5,7 +5,15 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.figure import Figure
 
-from bftrainer_replay.figures.style import BLUE, DAY_S, SKY, date_axis, shade, sheet, whole_numbers
+from bftrainer_replay.figures.style import (
+    BLUE,
+    DAY_S,
+    SKY,
+    date_axis,
+    shade_spans,
+    sheet,
+    whole_numbers,
+)
 from bftrainer_replay.logs.model import LogWindow
 from bftrainer_replay.sweep.detail import Detail
 
@@ -29,7 +37,7 @@ def nodes_figure(detail: Detail, name: str, window: LogWindow, shown: str = "") 
     axes.set_ylim(bottom=0)
     axes.set_xlim(edges[0], edges[-1])
     whole_numbers(axes.yaxis)
-    shade(axes, (*window.outages, *window.gaps), "out of service or not recorded")
+    shade_spans(axes, (*window.outages, *window.gaps), "out of service or not recorded")
     axes.set_ylabel("nodes")
     axes.legend(loc="upper left", frameon=False, fontsize=9, ncols=3)
     date_axis(axes, window.zone)

@@ -72,7 +72,7 @@ def sheet(
     figure.text(0.02, 0.025, "\n".join(lines), fontsize=9, color=INK, va="bottom", linespacing=1.3)
     panels = [row[0] for row in grid]
     for axes in panels:
-        _plain(axes)
+        _plain_axes(axes)
     figure.align_ylabels(panels)
     return figure, panels
 
@@ -116,7 +116,7 @@ def date_axis(axes: Axes, zone: tzinfo | None = None) -> None:
     )
 
 
-def shade(axes: Axes, spans: Iterable[tuple[float, float]], label: str = "") -> None:
+def shade_spans(axes: Axes, spans: Iterable[tuple[float, float]], label: str = "") -> None:
     """Shade spans of time (seconds since 1970) in which nothing is known or the cluster is out of
     service.
     """
@@ -146,7 +146,8 @@ def png(figure: Figure) -> bytes:
     return out.getvalue()
 
 
-def _plain(axes: Axes) -> None:
+def _plain_axes(axes: Axes) -> None:
+    """Give axes two visible sides, a faint grid, and the sizes of text of all figures."""
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
     for side in ("left", "bottom"):

@@ -70,7 +70,7 @@ def over_time_figure(name: str, history: History, metric: str | None = None) -> 
         height_ratios=ratios,
     )
     middle, bottom = panels[-2:]
-    _draw_values(panels[:-2], points, [p.at_s / DAY_S for p in points], metric)
+    _draw_values(panels[:-2], points, [point.at_s / DAY_S for point in points], metric)
     if history.nodes:
         end_s = max(history.until_s, points[-1].at_s)
         middle.stairs(
@@ -88,7 +88,7 @@ def over_time_figure(name: str, history: History, metric: str | None = None) -> 
     bottom.set_ylabel("samples/s")
     bottom.set_ylim(0, None)
     for axes in (*panels[:-2], bottom):
-        _mark(axes, [at_s / DAY_S for at_s in changes])
+        _mark_places(axes, [at_s / DAY_S for at_s in changes])
     bottom.set_xlabel("time (UTC)")
     date_axis(bottom)
     return figure
@@ -109,14 +109,14 @@ def over_samples_figure(name: str, history: History, metric: str | None = None) 
         height_ratios=(2, *_METRIC_RATIO[metric is not None], 1.2),
     )
     bottom = panels[-1]
-    _draw_values(panels[:-1], points, [p.samples for p in points], metric)
+    _draw_values(panels[:-1], points, [point.samples for point in points], metric)
     bottom.plot(reached, speed, color=BLUE, linewidth=1.2, drawstyle="steps-pre")
     bottom.set_ylabel("samples/s")
     bottom.set_ylim(0, None)
     bottom.set_xlabel("samples")
     bottom.xaxis.set_major_formatter(EngFormatter(sep=""))
     for axes in panels:
-        _mark(axes, changes)
+        _mark_places(axes, changes)
     return figure
 
 
@@ -126,14 +126,16 @@ def _draw_values(
     """Draw the loss in the first panel, the metric in the second."""
     axes = panels[0]
     axes.set_ylabel("loss")
-    losses = [(at, p.loss) for at, p in zip(x, points, strict=True) if p.loss is not None]
+    losses = [
+        (at, point.loss) for at, point in zip(x, points, strict=True) if point.loss is not None
+    ]
     if losses:
         at, values = (np.array(column) for column in zip(*losses, strict=True))
         if (
             len(values) > _MAX_JOINED
         ):  # the reports scatter; the mean of each part shows where they go
             axes.plot(at, values, ".", color=ORANGE, alpha=0.5, markersize=1.5, label="each report")
-            axes.plot(*_means(at, values), color=ORANGE, linewidth=1.8, label="mean")
+            axes.plot(*_means_of_parts(at, values), color=ORANGE, linewidth=1.8, label="mean")
             axes.legend(loc="upper right", frameon=False, fontsize=9, ncols=2)
         else:
             marker = "." if len(values) < 40 else None
@@ -142,7 +144,9 @@ def _draw_values(
             axes.set_yscale("log")
     if metric is not None:
         reports = [
-            (at, p.metrics[metric]) for at, p in zip(x, points, strict=True) if metric in p.metrics
+            (at, point.metrics[metric])
+            for at, point in zip(x, points, strict=True)
+            if metric in point.metrics
         ]
         panels[1].plot(
             *zip(*reports, strict=True), color=PURPLE, linewidth=1.5, marker="o", markersize=3
@@ -150,7 +154,7 @@ def _draw_values(
         panels[1].set_ylabel(metric if len(metric) <= 14 else f"{metric[:12]}..")
 
 
-def _means(at: Values, values: Values) -> tuple[Values, Values]:
+def _means_of_parts(at: Values, values: Values) -> tuple[Values, Values]:
     """The mean of each of equal parts; a part without reports breaks the line."""
     edges = np.linspace(at[0], at[-1], 121)
     counts, _ = np.histogram(at, edges)
@@ -158,7 +162,7 @@ def _means(at: Values, values: Values) -> tuple[Values, Values]:
     return (edges[1:] + edges[:-1]) / 2, np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
 
 
-def _mark(axes: Axes, places: Sequence[float]) -> None:
+def _mark_places(axes: Axes, places: Sequence[float]) -> None:
     """Draw a thin line at every place."""
     for place in places:
         axes.axvline(place, color=FAINT, linewidth=0.7, zorder=0.5)
@@ -182,7 +186,7 @@ def _mean_speed(points: Sequence[HistoryPoint]) -> float:
 
 def _loss_sentence(points: Sequence[HistoryPoint]) -> str:
     """Say in a sentence how the loss went."""
-    losses = [(p.loss, p.samples) for p in points if p.loss is not None]
+    losses = [(point.loss, point.samples) for point in points if point.loss is not None]
     if not losses:
         return f"no loss was reported over {counted(points[-1].samples, 'sample')}."
     least, at = min(losses)

@@ -91,22 +91,22 @@ def draw(nodes: int, span: int, parameters: DrawParameters, streams: RandomStrea
     different lengths.
     """
     growth = (span + WARM_UP_SLOTS) / span  # the counts of parameters are without the warm-up
-    instants = _instants(span, round(parameters.joins * growth), streams)
+    instants = _draw_instants(span, round(parameters.joins * growth), streams)
     mean_size = parameters.fragments * growth / len(instants)
-    group_sizes = _sizes(instants, nodes, mean_size, streams)
-    group, size = _parts(group_sizes, streams)
+    group_sizes = _draw_group_sizes(instants, nodes, mean_size, streams)
+    group, size = _split_groups(group_sizes, streams)
     start = instants[group]
-    end = start + _lengths(size, parameters, span, streams)
+    end = start + _draw_lengths(size, parameters, span, streams)
     is_fixed = np.zeros(len(start), dtype=bool)
-    for drain_start, drain_end in _drains(instants, group_sizes, nodes, span, streams):
+    for drain_start, drain_end in _draw_drains(instants, group_sizes, nodes, span, streams):
         is_inside = (start >= drain_start) & (start <= drain_end - SHORTEST_SLOTS)
         end[is_inside] = drain_end
         is_fixed[is_inside] = True
-    end = _merge(start, end, is_fixed, round(parameters.leaves * growth))
-    return _window(_place(nodes, start, end, size, group, streams), span)
+    end = _merge_ends(start, end, is_fixed, round(parameters.leaves * growth))
+    return _cut_to_window(_place_groups(nodes, start, end, size, group, streams), span)
 
 
-def _instants(span: int, count: int, streams: RandomStreams) -> Slots:
+def _draw_instants(span: int, count: int, streams: RandomStreams) -> Slots:
     """Draw about ``count`` distinct slots in which nodes become idle, in order, more of them at
     some hours of the day; slot 0 begins the window.
     """
@@ -124,7 +124,7 @@ def _instants(span: int, count: int, streams: RandomStreams) -> Slots:
     return np.asarray(slots[np.sort(picked[np.sort(first_draw)[:count]])])
 
 
-def _sizes(instants: Slots, nodes: int, mean: float, streams: RandomStreams) -> Slots:
+def _draw_group_sizes(instants: Slots, nodes: int, mean: float, streams: RandomStreams) -> Slots:
     """Draw how many nodes become idle together at each instant, lognormal with the given mean:
     evenly spaced quantiles, the larger ones mostly in "loose" hours.
     """
@@ -153,7 +153,7 @@ def _sizes(instants: Slots, nodes: int, mean: float, streams: RandomStreams) -> 
     return sizes(high)[rank]
 
 
-def _parts(group_sizes: Slots, streams: RandomStreams) -> tuple[Slots, Slots]:
+def _split_groups(group_sizes: Slots, streams: RandomStreams) -> tuple[Slots, Slots]:
     """Split each group of nodes into parts that stay idle equally long; return the group and the
     size of each part. The parts of a group are adjacent, the largest first.
     """
@@ -172,7 +172,9 @@ def _parts(group_sizes: Slots, streams: RandomStreams) -> tuple[Slots, Slots]:
     return group, size
 
 
-def _lengths(size: Slots, parameters: DrawParameters, span: int, streams: RandomStreams) -> Slots:
+def _draw_lengths(
+    size: Slots, parameters: DrawParameters, span: int, streams: RandomStreams
+) -> Slots:
     """Draw how long each part stays idle, in slots: evenly spaced quantiles, weighted by nodes, in
     random order.
     """
@@ -191,7 +193,7 @@ def _lengths(size: Slots, parameters: DrawParameters, span: int, streams: Random
     return np.where(is_short, short, long).astype(np.int64)
 
 
-def _drains(
+def _draw_drains(
     instants: Slots, group_sizes: Slots, nodes: int, span: int, streams: RandomStreams
 ) -> list[tuple[int, int]]:
     """Draw drains, in which nodes stay idle until a common end, as before a large job; return the
@@ -214,7 +216,7 @@ def _drains(
     return drains
 
 
-def _merge(start: Slots, end: Slots, is_fixed: NDArray[np.bool_], target_count: int) -> Slots:
+def _merge_ends(start: Slots, end: Slots, is_fixed: NDArray[np.bool_], target_count: int) -> Slots:
     """Move ends of fragments that are close to each other to one time, until about ``target_count``
     distinct times remain; return the ends.
 
@@ -245,7 +247,7 @@ def _merge(start: Slots, end: Slots, is_fixed: NDArray[np.bool_], target_count: 
     return np.where(stays, end, new_end)
 
 
-def _place(
+def _place_groups(
     nodes: int, start: Slots, end: Slots, size: Slots, group: Slots, streams: RandomStreams
 ) -> Draw:
     """Place each group on consecutive busy nodes (skipping idle ones), beginning at a random node.
@@ -267,7 +269,7 @@ def _place(
     return Draw(*(np.concatenate(columns) for columns in zip(*placed, strict=True)))
 
 
-def _window(drawn: Draw, span: int) -> Draw:
+def _cut_to_window(drawn: Draw, span: int) -> Draw:
     """Cut the fragments to the window, drop fragments that are then shorter than a minute, and move
     the last event to the end of the window.
     """

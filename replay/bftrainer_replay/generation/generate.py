@@ -47,6 +47,7 @@ from bftrainer_replay.logs.model import EventLog, PoolEvent
 START_S = 1_609_459_200.0
 """2021-01-01T00:00:00 in the log's own clock."""
 
+_MAX_EVENTS_PER_FRAGMENT = 1.6
 IDLE_SHARE = 0.086
 SHORT_SHARE = 0.58
 SHORT_NODE_TIME_SHARE = 0.12
@@ -84,7 +85,7 @@ def events_per_hour(nodes: int) -> float:
     is_small = nodes <= _EVENT_RATES[1][0]
     (n0, rate0), (n1, rate1) = _EVENT_RATES[:2] if is_small else _EVENT_RATES[1:]
     exponent = math.log(rate1 / rate0) / math.log(n1 / n0)
-    limit = 1.6 * _FRAGMENTS_PER_NODE_HOUR * nodes
+    limit = _MAX_EVENTS_PER_FRAGMENT * _FRAGMENTS_PER_NODE_HOUR * nodes
     return min(rate0 * math.pow(nodes / n0, exponent), limit)
 
 
@@ -102,10 +103,10 @@ def generate(nodes: int, days: float, seed: int) -> EventLog:
         raise InvalidValueError(f"seed {seed}: expected 0 or more")
     span = round(days * 24 * SLOTS_PER_H)
     source = f"generated: {counted(nodes, 'node')}, {days:g} days, seed {seed}"
-    return _as_log(_calibrated(nodes, span, seed), nodes, span, source)
+    return _as_log(_calibrated_draw(nodes, span, seed), nodes, span, source)
 
 
-def _calibrated(nodes: int, span: int, seed: int) -> Draw:
+def _calibrated_draw(nodes: int, span: int, seed: int) -> Draw:
     """Draw fragments again and again with adjusted parameters; return the draw closest to the
     targets. An attempt has random numbers of its own, which are the same in all its rounds.
     ``span`` is the length in slots.
@@ -124,20 +125,20 @@ def _calibrated(nodes: int, span: int, seed: int) -> Draw:
         )
         for _ in range(_ROUNDS):
             drawn = draw(nodes, span, parameters, streams)
-            counts = _measure(drawn, span)
-            error = _error(counts, nodes, span, events)
+            counts = _count_draw(drawn, span)
+            error = _largest_deviation(counts, nodes, span, events)
             if best is None or error < best[0]:
                 best = error, drawn
             if error < _GOOD_ERROR:
                 return drawn
-            parameters = _adjusted(parameters, counts, nodes, span, events)
+            parameters = _adjusted_parameters(parameters, counts, nodes, span, events)
         if best is not None and best[0] < _FAIR_ERROR:
             break
     assert best is not None
     return best[1]
 
 
-def _measure(drawn: Draw, span: int) -> _DrawCounts:
+def _count_draw(drawn: Draw, span: int) -> _DrawCounts:
     """Count the events and fragments of a draw that have targets."""
     length = np.minimum(drawn.end, span) - drawn.start
     is_short = length < SHORT_SLOTS
@@ -155,7 +156,7 @@ def _measure(drawn: Draw, span: int) -> _DrawCounts:
     )
 
 
-def _error(counts: _DrawCounts, nodes: int, span: int, events: float) -> float:
+def _largest_deviation(counts: _DrawCounts, nodes: int, span: int, events: float) -> float:
     """Return the largest relative distance of a draw's counts from their targets; the ratio of
     joins to leaves counts a quarter.
     """
@@ -169,7 +170,7 @@ def _error(counts: _DrawCounts, nodes: int, span: int, events: float) -> float:
     )
 
 
-def _adjusted(
+def _adjusted_parameters(
     parameters: DrawParameters, counts: _DrawCounts, nodes: int, span: int, events: float
 ) -> DrawParameters:
     """Adjust every parameter towards its own target, as if the others had reached theirs."""
@@ -178,12 +179,14 @@ def _adjusted(
     least_long_slots = (counts.fragments - counts.short) * SHORT_SLOTS
     target_long_slots = short_slots * (1 / SHORT_NODE_TIME_SHARE - 1)
     tail_slots = max(counts.long_slots - least_long_slots, 1)
-    tail_factor = _bounded((target_long_slots - least_long_slots) / tail_slots)
-    fragments_factor = _bounded(IDLE_SHARE * nodes * span * SHORT_NODE_TIME_SHARE / short_slots)
-    events_factor = _bounded(events / counts.events)
+    tail_factor = _bounded_factor((target_long_slots - least_long_slots) / tail_slots)
+    fragments_factor = _bounded_factor(
+        IDLE_SHARE * nodes * span * SHORT_NODE_TIME_SHARE / short_slots
+    )
+    events_factor = _bounded_factor(events / counts.events)
     joins_per_leave = max(counts.joins, 1) / max(counts.leaves, 1)
     # Joins are multiplied and leaves divided by this factor: each gets half of the correction.
-    joins_factor = _bounded(JOINS_PER_LEAVE / joins_per_leave) ** 0.5
+    joins_factor = _bounded_factor(JOINS_PER_LEAVE / joins_per_leave) ** 0.5
     short_share = parameters.short_share + SHORT_SHARE - counts.short / counts.fragments
     return replace(
         parameters,
@@ -195,7 +198,7 @@ def _adjusted(
     )
 
 
-def _bounded(ratio: float) -> float:
+def _bounded_factor(ratio: float) -> float:
     """Limit a factor: one round at most halves or doubles a parameter."""
     return min(max(ratio, 0.5), 2.0)
 

@@ -27,11 +27,11 @@ _LONGEST_S = 10 * 365 * 86400
 
 def recognizes(head: str) -> bool:
     """Return whether the first line is a header with the columns of either format."""
-    names = _fields(head.split("\n", 1)[0].rstrip("\r"))
+    names = _column_names(head.split("\n", 1)[0].rstrip("\r"))
     return all(name in names for name in _LUMOS) or all(name in names for name in _PUBLIC)
 
 
-def _fields(line: str) -> list[str]:
+def _column_names(line: str) -> list[str]:
     """Return the column names in a header, in lower case; none if the line is not CSV."""
     try:
         row = next(csv.reader([line]), [])
@@ -46,18 +46,18 @@ def read(source: Source) -> None:
     """
     names: list[str] = []
     header = ""
-    add_job: Callable[[Source, dict[str, str]], None] = _lumos
+    add_job: Callable[[Source, dict[str, str]], None] = _add_lumos_job
     for number, line in source.lines:
         if not line.strip():
             continue
         if not names:
-            names, header = _fields(line), line
+            names, header = _column_names(line), line
             if not recognizes(line):
                 problem = f"is not a header with {','.join(_LUMOS)} or {','.join(_PUBLIC)}"
                 raise InputFileError(f"{source.path}:{number}", problem)
             if not any("job" in name for name in names):
                 source.tally.record_hashes = None  # without job ids, equal rows are different jobs
-            add_job = _lumos if all(name in names for name in _LUMOS) else _public
+            add_job = _add_lumos_job if all(name in names for name in _LUMOS) else _add_public_job
             if "gpu_num" in names:
                 source.remarks.append(
                     "job sizes are from node_num, which counts GPUs in Lumos's log of ThetaGPU"
@@ -67,10 +67,10 @@ def read(source: Source) -> None:
             source.tally.read += 1
             source.tally.ignore("repeated headers")
             continue
-        source.tally.take(number, line, _row, source, line, names, add_job)
+        source.tally.take(number, line, _add_row, source, line, names, add_job)
 
 
-def _row(
+def _add_row(
     source: Source, line: str, names: list[str], add_job: Callable[[Source, dict[str, str]], None]
 ) -> None:
     """Split a line into its cells, and add them as a job; raises :class:`ValueError`. ``names`` are
@@ -85,10 +85,12 @@ def _row(
     add_job(source, dict(zip(names, cells, strict=True)))
 
 
-def _lumos(source: Source, cells: dict[str, str]) -> None:
+def _add_lumos_job(source: Source, cells: dict[str, str]) -> None:
     """Add a job of the Lumos project's format: no node names, times relative to the submission."""
     submit_s = source.clock.seconds(cells["submit_time"])
-    wait_s, run_s, nodes = (_number(cells, key) for key in ("wait_time", "run_time", "node_num"))
+    wait_s, run_s, nodes = (
+        _parse_number(cells, key) for key in ("wait_time", "run_time", "node_num")
+    )
     if nodes != int(nodes) or nodes < 1:
         raise BadLineError(f"node_num is {nodes:g}, expected a whole number of 1 or more")
     if math.isnan(submit_s):
@@ -102,10 +104,10 @@ def _lumos(source: Source, cells: dict[str, str]) -> None:
     )
 
 
-def _public(source: Source, cells: dict[str, str]) -> None:
+def _add_public_job(source: Source, cells: dict[str, str]) -> None:
     """Add a job of ALCF's public format, whose column ``location`` names the nodes."""
-    submit_s, start_s, end_s = (source.clock.seconds(_zoned(cells[key])) for key in _PUBLIC[:3])
-    node_count = int(_number(cells, "nodes_used"))
+    submit_s, start_s, end_s = (source.clock.seconds(_iso_time(cells[key])) for key in _PUBLIC[:3])
+    node_count = int(_parse_number(cells, "nodes_used"))
     if math.isnan(start_s):
         raise BadLineError("has no start")
     place = cells.get("location", "").strip()
@@ -126,15 +128,15 @@ def _limit_s(source: Source, cells: dict[str, str], key: str) -> float:
     if not cells.get(key, "").strip():
         return math.nan
     source.facts.add(JobFact.TIME_LIMIT)
-    return _number(cells, key) or math.nan
+    return _parse_number(cells, key) or math.nan
 
 
-def _zoned(text: str) -> str:
+def _iso_time(text: str) -> str:
     """Turn ``2018-01-01 00:04:25.000000`` into ISO 8601."""
     return text.strip().replace(" ", "T", 1)
 
 
-def _number(cells: dict[str, str], key: str) -> float:
+def _parse_number(cells: dict[str, str], key: str) -> float:
     """Parse a cell as a number of 0 or more; raises :class:`BadLineError`."""
     text = cells[key]
     try:

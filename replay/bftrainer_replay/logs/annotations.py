@@ -41,12 +41,12 @@ class LogAnnotations:
         elif self._gap_start_s is not None:
             self._gaps.append((self._gap_start_s, at_s))
             self._gap_start_s = None
-        if size := _count(where, "nodes", nodes):
+        if size := _parse_count(where, "nodes", nodes):
             self.machine_nodes = max(size, self.machine_nodes or 0)
         if waiting == NOT_VISIBLE:
             self._is_queue_hidden = True
         else:
-            self._waiting.append((at_s, _count(where, "waiting", waiting)))
+            self._waiting.append((at_s, _parse_count(where, "waiting", waiting)))
 
     def gaps(self, end_s: float) -> tuple[tuple[float, float], ...]:
         """Return the gaps as (start, end); a gap that is still open extends to ``end_s``, the end
@@ -97,7 +97,7 @@ def gap_note(gaps: tuple[tuple[float, float], ...]) -> str:
     )
 
 
-def _count(where: str, column: str, text: str) -> int | None:
+def _parse_count(where: str, column: str, text: str) -> int | None:
     """Parse a cell of ``column``: a whole number above 0, or None for an empty cell. Raises
     :class:`InputFileError`.
     """

@@ -22,14 +22,14 @@ from bftrainer_replay.logs.count_only import (
     warn_of_unplaced,
 )
 from bftrainer_replay.logs.dialect import SWF, Dialect
-from bftrainer_replay.logs.first_fit import NOTE, most_at_once, place
+from bftrainer_replay.logs.first_fit import NOTE, most_at_once, place_jobs
 from bftrainer_replay.logs.idle import (
     NO_PERIODS,
     NodePeriods,
     idle_events,
     idle_periods,
     periods_of,
-    without,
+    uncovered_parts,
 )
 from bftrainer_replay.logs.idle_gpus import log_in_gpus
 from bftrainer_replay.logs.job_needs import BEFORE_ELIGIBLE, Block, JobFact
@@ -79,10 +79,10 @@ def event_log_of(source: Source, format_name: str) -> EventLog:
     """
     table = _checked_table(source, format_name)
     span = span_of(source, table)
-    placed = _placed(source, table, span)
+    placed = _jobs_with_nodes(source, table, span)
     table, size = placed.table, placed.size
-    down = _unavailable(source, table, span, names_no_nodes=placed.is_simulated)
-    jobs_of_groups, groups = _grouped(source, table, down)
+    down = _unavailable_periods(source, table, span, names_no_nodes=placed.is_simulated)
+    jobs_of_groups, groups = _jobs_on_groups(source, table, down)
     groups_down = replace(down, nodes=groups.of_node[down.nodes])
     idle = idle_periods(jobs_of_groups, span, groups_down)
     lost = _lost_periods(source, placed, span, down, idle, groups)
@@ -109,7 +109,7 @@ def event_log_of(source: Source, format_name: str) -> EventLog:
         site = replace(NO_FACTS, bounds=bounds)
     else:
         facts = nodes_from_jobs(table, jobs_of_groups, groups, span.end_s)
-        site = replace(_site(source, table, span, lost, facts), silent=silent)
+        site = replace(_site_facts(source, table, span, lost, facts), silent=silent)
     site = replace(site, only_user=source.only_user, missing_jobs=missing_jobs)
     note = NOTE if placed.is_simulated else ""
     name = f"{source.name} ({NOTE.partition(':')[0]})" if placed.is_simulated else source.name
@@ -156,7 +156,7 @@ def _checked_table(source: Source, format_name: str) -> JobTable:
     return with_ends(source, without_outliers(source, table))
 
 
-def _placed(source: Source, table: JobTable, span: TrustedSpan) -> _PlacedJobs:
+def _jobs_with_nodes(source: Source, table: JobTable, span: TrustedSpan) -> _PlacedJobs:
     """Return the jobs with the nodes that the log names or, if it names none, with nodes from a
     first-fit placement.
 
@@ -178,11 +178,13 @@ def _placed(source: Source, table: JobTable, span: TrustedSpan) -> _PlacedJobs:
     if size is None:
         check_size(source, used)
     busy_h = node_hours(table, span)
-    table, size = _simulate(source, table, size)
+    table, size = _place_by_first_fit(source, table, size)
     return _PlacedJobs(table, size, is_simulated=True, used_part=used, busy_h=busy_h)
 
 
-def _grouped(source: Source, table: JobTable, down: NodePeriods) -> tuple[JobTable, NodeGroups]:
+def _jobs_on_groups(
+    source: Source, table: JobTable, down: NodePeriods
+) -> tuple[JobTable, NodeGroups]:
     """Return the jobs on groups of nodes that are alike (:func:`grouped`). Nodes that were down are
     not, nor are any if --node-info tells what each has.
     """
@@ -206,7 +208,7 @@ def _lost_periods(
         return NO_PERIODS
     table = placed.table
     idle = idle.of_nodes(groups)
-    lost = without(idle_periods(table, span), idle, len(table.names), span)
+    lost = uncovered_parts(idle_periods(table, span), idle, len(table.names), span)
     share = lost.length_h.sum() / (placed.size * sum_h(span))
     source.remarks.append(
         f"{lost.length_h.sum():,.0f} node-hours ({share:.1%} of all) were out of service "
@@ -356,7 +358,7 @@ def _node_hours_of_largest(table: JobTable, span: TrustedSpan, n_jobs: int) -> f
     return float(largest_h.sum())
 
 
-def _unavailable(
+def _unavailable_periods(
     source: Source, table: JobTable, span: TrustedSpan, *, names_no_nodes: bool
 ) -> NodePeriods:
     """Return the periods of --node-events and --reservations in which nodes of the log were down or
@@ -395,7 +397,7 @@ def _unavailable(
     )
 
 
-def _site(
+def _site_facts(
     source: Source, table: JobTable, span: TrustedSpan, lost: NodePeriods, facts: LoggedNodes
 ) -> SiteFacts:
     """Return the facts that the log has on its nodes (``facts``, and --node-info), on the use of
@@ -424,7 +426,7 @@ def _site(
     )
 
 
-def _simulate(source: Source, table: JobTable, size: int | None) -> tuple[JobTable, int]:
+def _place_by_first_fit(source: Source, table: JobTable, size: int | None) -> tuple[JobTable, int]:
     """Place the jobs by first-fit on a cluster of ``size`` nodes (None: as many as were busy at
     once); return the placed jobs and the size.
     """
@@ -438,7 +440,7 @@ def _simulate(source: Source, table: JobTable, size: int | None) -> tuple[JobTab
     # A simulated node takes 770 bytes at the peak, or six places: its name, and an idle period or
     # two.
     source.rows.take_room(0, 6 * size + n_places)
-    placed, n_short = place(table, size)
+    placed, n_short = place_jobs(table, size)
     source.remarks.append(f"{NOTE}; a cluster of {counted(size, 'node')} ({origin})")
     if n_short:
         source.remarks.append(

@@ -127,7 +127,7 @@ class LogClock:
         # The readings are ordered from the earliest to the latest, and max() returns the first of
         # the best: the earlier meaning wins a tie.
         readings = itertools.product(*meanings)
-        return list(max(readings, key=lambda reading: _fit(list(reading), elapsed_s)))
+        return list(max(readings, key=lambda reading: _reading_score(list(reading), elapsed_s)))
 
     def compare(self, start_s: float, end_s: float, elapsed_s: float) -> None:
         """Count a job whose run time differs from its elapsed time by a change of clocks.
@@ -145,17 +145,17 @@ class LogClock:
         if len(text) > 40:
             raise ValueError(f"{text[:20]!r}... is not a time")
         if text.replace(".", "", 1).isdecimal() and text.isascii():
-            return _plausible(float(text), text)
+            return _checked_seconds(float(text), text)
         try:
             moment = datetime.fromisoformat(text[:-1] + "+00:00" if text.endswith("Z") else text)
         except ValueError:
             expected = "expected a time like 2026-01-31T23:59:59 or seconds since 1970"
             raise ValueError(f"{text!r} is not a time, {expected}") from None
         if moment.tzinfo is not None:
-            return _plausible(moment.timestamp(), text)
-        return self._local(moment, text)
+            return _checked_seconds(moment.timestamp(), text)
+        return self._local_seconds(moment, text)
 
-    def _local(self, moment: datetime, text: str) -> float:
+    def _local_seconds(self, moment: datetime, text: str) -> float:
         """Return the seconds since 1970 of a time in the log's zone, and keep its ten minutes for
         :meth:`seconds`. Raises ValueError for a time that clocks skip.
         """
@@ -165,7 +165,7 @@ class LogClock:
         # The offsets of the two readings (fold 0 and 1) are equal but for an hour that is repeated
         # or skipped: then the first is the larger or the smaller one.
         early, late = (moment.replace(tzinfo=self.zone, fold=fold) for fold in (0, 1))
-        repeated_after = _offset(early) - _offset(late)
+        repeated_after = _zone_offset(early) - _zone_offset(late)
         seconds = early.timestamp()
         if repeated_after < timedelta(0):
             raise ValueError(
@@ -180,11 +180,11 @@ class LogClock:
         return seconds
 
 
-def _offset(moment: datetime) -> timedelta:
+def _zone_offset(moment: datetime) -> timedelta:
     return moment.utcoffset() or timedelta(0)
 
 
-def _fit(times: Sequence[float], elapsed_s: float | None) -> int:
+def _reading_score(times: Sequence[float], elapsed_s: float | None) -> int:
     """Score one reading of submit, eligible, start and end, higher is better: 2 points if the run
     time is the elapsed time, and 1 point if the times are in order.
     """
@@ -198,7 +198,7 @@ def _fit(times: Sequence[float], elapsed_s: float | None) -> int:
     return score
 
 
-def _plausible(seconds: float, text: str) -> float:
+def _checked_seconds(seconds: float, text: str) -> float:
     if not _EARLIEST_S <= seconds < _LATEST_S:
         raise ValueError(f"{text!r} is not a time from 1970 to 2099")
     return seconds

@@ -31,7 +31,7 @@ class Times:
 
     @classmethod
     def from_seconds(cls, times: NDArray[np.float64]) -> Times:
-        return cls(_packed(times))
+        return cls(_packed_times(times))
 
     @classmethod
     def from_parts(cls, parts: Iterable[NDArray[np.float64]]) -> Times:
@@ -58,7 +58,7 @@ class Times:
 
     def replaced(self, positions: NDArray[np.int64], times: NDArray[np.float64]) -> Times:
         """Return a copy in which ``times[k]`` replaces the time at ``positions[k]``."""
-        new = _packed(times)
+        new = _packed_times(times)
         if new.dtype == self.packed.dtype:
             packed = self.packed.copy()
             packed[positions] = new
@@ -69,7 +69,7 @@ class Times:
 
     def extended(self, times: NDArray[np.float64]) -> Times:
         """Return a copy with ``times`` appended."""
-        new = _packed(times)
+        new = _packed_times(times)
         if new.dtype == self.packed.dtype:
             return Times(np.concatenate((self.packed, new)))
         return Times(np.concatenate((self[:], times)))
@@ -106,7 +106,7 @@ def started_or(start_s: Times, else_s: Times, part: slice) -> NDArray[np.float64
     return np.where(np.isnan(starts_s), else_s[part], starts_s)
 
 
-def _packed(times: NDArray[np.float64]) -> NDArray[Any]:
+def _packed_times(times: NDArray[np.float64]) -> NDArray[Any]:
     """Return the times as unsigned integers of four bytes, or unchanged if one of them is not a
     whole number of seconds in that range.
     """
@@ -139,7 +139,7 @@ class Column:
         widens the column.
         """
         is_time = new.dtype == np.float64
-        narrow = _packed(new) if is_time else _narrowed(new)
+        narrow = _packed_times(new) if is_time else _narrowed_numbers(new)
         if narrow.dtype.itemsize > self._packed.itemsize:
             packed = np.array(self._packed)
             widened = Times(packed)[:] if is_time else packed.astype(new.dtype)
@@ -154,6 +154,6 @@ class Column:
         return np.frombuffer(self._packed, dtype=self._packed.typecode)
 
 
-def _narrowed(numbers: NDArray[Any]) -> NDArray[Any]:
+def _narrowed_numbers(numbers: NDArray[Any]) -> NDArray[Any]:
     """Return whole numbers in two bytes each if the largest fits, else unchanged."""
     return numbers.astype(np.int16) if numbers.max(initial=0) < 2**15 else numbers

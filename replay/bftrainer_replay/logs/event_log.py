@@ -67,7 +67,7 @@ def read_event_log(
     """
     # By default csv rejects fields of more than 131,072 characters: an event of 16,000 nodes.
     csv.field_size_limit(max(csv.field_size_limit(), LONGEST_LINE))
-    rows = _rows(Lines(path, max_bytes, on_bytes=on_bytes), whole_lines_only)
+    rows = _read_rows(Lines(path, max_bytes, on_bytes=on_bytes), whole_lines_only)
     header = next(rows, None)
     if header is None:
         raise InputFileError(str(path), f"is empty, expected the header {','.join(COLUMNS)}")
@@ -87,7 +87,9 @@ def read_event_log(
         )
     annotations = LogAnnotations()
     most_bytes = max_bytes or MOST_BYTES
-    events = tuple(_events(path, header, rows, annotations, most_bytes, header_line, idle_gpus))
+    events = tuple(
+        _parse_events(path, header, rows, annotations, most_bytes, header_line, idle_gpus)
+    )
     if not events:
         raise InputFileError(
             str(path), "has a header and no rows, expected the initial state and its changes"
@@ -122,10 +124,10 @@ def _gpus_in_comment(path: Path, cells: list[str]) -> dict[str, int]:
     """Return the GPUs of each node in the comment ``# unit=gpu``, the first line of the file, which
     was read as ``cells``.
     """
-    return dict(_counts(f"{path}:1", ",".join(cells).split()[2:]))
+    return dict(_parse_counts(f"{path}:1", ",".join(cells).split()[2:]))
 
 
-def _counts(where: str, words: Sequence[str]) -> Iterator[tuple[str, int]]:
+def _parse_counts(where: str, words: Sequence[str]) -> Iterator[tuple[str, int]]:
     """Parse words ``node:k``: yield (node, k). Raises :class:`InputFileError`, also for a node that
     is named twice.
     """
@@ -147,7 +149,7 @@ def _counts(where: str, words: Sequence[str]) -> Iterator[tuple[str, int]]:
         yield node, int(count)
 
 
-def _rows(lines: Lines, whole_lines_only: bool) -> Iterator[list[str]]:
+def _read_rows(lines: Lines, whole_lines_only: bool) -> Iterator[list[str]]:
     """Yield the lines as cells. Each line is checked as it is read: the file is never in memory as
     a whole. ``whole_lines_only``: a last line without a newline is left out.
     """
@@ -174,7 +176,7 @@ def write_event_log(path: Path, log: EventLog) -> None:
     """Write a log by atomic rename, compressed if its name ends in .gz. Equal logs give equal
     bytes.
     """
-    data = csv_bytes(COLUMNS, _cells(log))
+    data = csv_bytes(COLUMNS, _event_cells(log))
     if log.note:
         data = _note_comment(log.note) + data
     if log.gpus is not None:
@@ -182,7 +184,7 @@ def write_event_log(path: Path, log: EventLog) -> None:
     write_atomically(path, gzip.compress(data, mtime=0) if path.name.endswith(".gz") else data)
 
 
-def _cells(log: EventLog) -> Iterable[Sequence[str]]:
+def _event_cells(log: EventLog) -> Iterable[Sequence[str]]:
     """Yield the rows (time, joined, left) of the events; an event at the start of a gap has ``?``
     in place of the nodes that left.
     """
@@ -198,12 +200,12 @@ def words(gpus: Iterable[str]) -> list[str]:
     """Return ``node:k`` for each node, where k is the number of its GPUs among the names ``gpus``;
     the words are in order of node names.
     """
-    return _words(counted(gpus))
+    return _gpu_words(counted(gpus))
 
 
 def gpu_comment(per_node: Mapping[str, int]) -> bytes:
     """Return the first line of a log in GPUs, which lists the GPUs of each node."""
-    return " ".join([*UNIT_GPU, *_words(per_node)]).encode() + b"\n"
+    return " ".join([*UNIT_GPU, *_gpu_words(per_node)]).encode() + b"\n"
 
 
 def _note_comment(note: str) -> bytes:
@@ -214,7 +216,7 @@ def _note_comment(note: str) -> bytes:
     return f"{NOTE_COMMENT}{text}\n".encode()
 
 
-def _words(gpus: Mapping[str, int]) -> list[str]:
+def _gpu_words(gpus: Mapping[str, int]) -> list[str]:
     return [f"{node}:{count}" for node, count in sorted(gpus.items())]
 
 
@@ -286,7 +288,7 @@ def format_time(at_s: float, zone: tzinfo | None = None) -> str:
     return moment.isoformat(timespec="milliseconds" if moment.microsecond else "seconds")
 
 
-def _events(
+def _parse_events(
     path: Path,
     header: list[str],
     rows: Iterator[list[str]],
@@ -311,7 +313,7 @@ def _events(
         cells = [cell.split() for cell in row[1:3]]
         gpu_counts = None
         if idle_gpus is not None and cells[1] != [UNKNOWN]:
-            gpu_counts = [dict(_counts(where, cell)) for cell in cells]
+            gpu_counts = [dict(_parse_counts(where, cell)) for cell in cells]
         free_names -= _names_in(cells, gpu_counts)
         if free_names < 0:
             raise InputFileError(
@@ -331,7 +333,7 @@ def _events(
         if begins_gap:
             left = tuple(sorted(pool))
             _check_gap(where, joined)
-        change = _change(where, pool, joined, left)
+        change = _pool_change(where, pool, joined, left)
         pool -= change.left
         pool |= change.joined
         previous = (at_s, row[0])
@@ -378,7 +380,9 @@ def _check_gap(where: str, joined: Sequence[str]) -> None:
         raise InputFileError(where, problem)
 
 
-def _change(where: str, pool: Set[str], joined: Sequence[str], left: Sequence[str]) -> PoolChanged:
+def _pool_change(
+    where: str, pool: Set[str], joined: Sequence[str], left: Sequence[str]
+) -> PoolChanged:
     """Return the change of the pool in a row.
 
     Raises :class:`InputFileError` for a node that both joins and leaves, that leaves but is not in

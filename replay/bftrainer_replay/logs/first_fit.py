@@ -27,7 +27,7 @@ NOTE = (
 _NodeNumbers = np.ndarray[tuple[int], np.dtype[np.int32]]
 
 
-def place(table: JobTable, machine_nodes: int) -> tuple[JobTable, int]:
+def place_jobs(table: JobTable, machine_nodes: int) -> tuple[JobTable, int]:
     """Place the jobs, in order of their starts, on the first free nodes of a cluster; return the
     table with these nodes, and the number of jobs that needed more than were free (they got the
     free ones).

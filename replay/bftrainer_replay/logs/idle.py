@@ -80,7 +80,7 @@ def idle_periods(
     """
     length = length_of(span)
     return together(
-        [_uncovered(taken, length) for taken, _ in taken_periods(table, span, unavailable)]
+        [_gaps_between(taken, length) for taken, _ in taken_periods(table, span, unavailable)]
     )
 
 
@@ -132,7 +132,7 @@ def together(periods: Sequence[NodePeriods]) -> NodePeriods:
     )
 
 
-def without(
+def uncovered_parts(
     periods: NodePeriods, idle: NodePeriods, n_nodes: int, span: TrustedSpan
 ) -> NodePeriods:
     """Return the parts of ``periods`` that ``idle``, which lies inside of them, does not cover;
@@ -142,11 +142,11 @@ def without(
     nodes = np.arange(n_nodes, dtype=np.int64)
     edges = _periods_of_all(nodes, 0, 0) + _periods_of_all(nodes, length, length)
     # Outside of ``periods`` or inside of ``idle``: the rest is what neither covers.
-    outside = _uncovered(periods + edges, length)
-    return _uncovered(outside + idle + edges, length)
+    outside = _gaps_between(periods + edges, length)
+    return _gaps_between(outside + idle + edges, length)
 
 
-def _uncovered(periods: NodePeriods, length: int) -> NodePeriods:
+def _gaps_between(periods: NodePeriods, length: int) -> NodePeriods:
     """Return, for each node, the gaps between its periods, which may overlap; ``length`` is that of
     the span in milliseconds.
     """
@@ -172,10 +172,10 @@ def idle_events(
     Idle periods shorter than ``debounce_s`` are dropped unless an edge of the span cuts them. Times
     are rounded to milliseconds, the resolution of event logs.
     """
-    return _events(*_changes(idle, span, debounce_s), groups, span)
+    return _grouped_events(*_joins_and_leaves(idle, span, debounce_s), groups, span)
 
 
-def _changes(
+def _joins_and_leaves(
     idle: NodePeriods, span: TrustedSpan, debounce_s: float
 ) -> tuple[Ints, Ints, NDArray[np.bool_]]:
     """Return all joins and leaves as three arrays in order of time: milliseconds since the span's
@@ -207,11 +207,12 @@ def milliseconds(times: NDArray[np.float64], span: TrustedSpan) -> Ints:
     )
 
 
-def _events(
+def _grouped_events(
     at_ms: Ints, group: Ints, leaves: NDArray[np.bool_], groups: NodeGroups, span: TrustedSpan
 ) -> GroupedEvents:
-    """Gather the arrays of :func:`_changes` by time into one event each; add an event without
-    changes at an edge of the span that has none.
+    """Build one event for each time in the arrays of :func:`_joins_and_leaves`.
+
+    An edge of the span that has no changes gets an event without changes.
     """
     # Changes cuts[k] to cuts[k + 1] are those of event k; its first n_joins[k] are joins.
     begins = np.flatnonzero(np.diff(at_ms, prepend=-1))

@@ -11,7 +11,7 @@ import math
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ParamSpec
+from typing import Any, NamedTuple, ParamSpec
 
 import numpy as np
 from numpy.typing import NDArray
@@ -153,6 +153,19 @@ class Tally:
         ]
 
 
+class JobsOnNodes(NamedTuple):
+    """The jobs on the nodes ``begin`` to ``end`` - 1.
+
+    A place is an index of ``JobTable.members``, which is one job on one node: ``places`` are those
+    of these nodes, and ``jobs`` has the job of each place.
+    """
+
+    begin: int
+    end: int
+    places: NDArray[np.int64]
+    jobs: NDArray[np.int64]
+
+
 @dataclass(frozen=True, slots=True)
 class JobTable:
     """The jobs of a log as parallel arrays, with times in seconds since 1970 UTC.
@@ -206,12 +219,10 @@ class JobTable:
         indices = [np.flatnonzero(condition(part)) + part.start for part in self.parts()]
         return np.concatenate([np.empty(0, dtype=np.int64), *indices])
 
-    def node_groups(self) -> Iterator[tuple[int, int, NDArray[np.int64], NDArray[np.int64]]]:
+    def node_groups(self) -> Iterator[JobsOnNodes]:
         """Yield groups of nodes, so that work on every place needs memory for one group at a time.
 
-        A place is an index of ``members``: one job on one node. Each group is (first node, last
-        node + 1, its places, the job of each place). It has at most ``MOST_PLACES`` places, or one
-        node.
+        A group has at most ``MOST_PLACES`` places, or one node.
         """
         # places_until[n]: the number of places on nodes 0 to n.
         places_until = np.cumsum(counts_of(self.members, len(self.names)))
@@ -223,7 +234,8 @@ class JobTable:
             places = np.flatnonzero((self.members >= begin) & (self.members < end))
             # A key of the offsets' own type: for any other, numpy would convert all offsets.
             keys = places.astype(self.offsets.dtype)
-            yield begin, end, places, np.searchsorted(self.offsets, keys, side="right") - 1
+            jobs = np.searchsorted(self.offsets, keys, side="right") - 1
+            yield JobsOnNodes(begin, end, places, jobs)
             begin = end
 
     def parts(self) -> Iterator[slice]:
@@ -381,14 +393,14 @@ class JobRows:
                 column.pack()
 
     def runs_at(self, start_s: float, elapsed_s: float | None) -> None:
-        """Note that a job was still running ``elapsed_s`` after its start (None or NaN: not
+        """Record that a job was still running ``elapsed_s`` after its start (None or NaN: not
         recorded): the log extends to that time, ``until_s``.
         """
         if elapsed_s is not None and start_s + elapsed_s > self.until_s:
             self.until_s = start_s + elapsed_s
 
     def unfinished(self, job_id: str, start_s: float) -> None:
-        """Note that the next job to be added has not ended: a later record may tell its end. Call
+        """Record that the next job to be added has not ended: a later record may tell its end. Call
         this right before :meth:`add`.
         """
         if len(self._unfinished) < _MOST_UNFINISHED:

@@ -53,9 +53,9 @@ class Lines:
         """
         for path in self._paths:
             self.path = path
-            yield from self._pieces(longest)
+            yield from self._line_pieces(longest)
 
-    def _pieces(self, longest: int) -> Iterator[tuple[int, str]]:
+    def _line_pieces(self, longest: int) -> Iterator[tuple[int, str]]:
         """Yield (line number, text) of one file, cut into pieces of at most ``longest``
         characters.
         """

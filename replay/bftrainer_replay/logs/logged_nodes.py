@@ -184,7 +184,7 @@ class _NodeSets:
         )
 
     def add(self, needs: NDArray[np.int32], members: NDArray[np.int32]) -> None:
-        """Note that a job with ``needs[k]`` ran on node ``members[k]``, for all k."""
+        """Record that a job with ``needs[k]`` ran on node ``members[k]``, for all k."""
         self.masks[self.mask_index[needs], members] = True
 
     def named(self, groups: NodeGroups) -> dict[str, NodeMask]:

@@ -37,7 +37,9 @@ def read(source: Source) -> None:
     slots_frequency: dict[int, int] = {}
     for number, line in source.lines:
         if line and not line.startswith("#"):
-            source.tally.take(number, line, _record, source, line, slots_frequency, never_started)
+            source.tally.take(
+                number, line, _add_record, source, line, slots_frequency, never_started
+            )
     # The most frequent number of slots per host; of several, the largest.
     slots = max(slots_frequency, key=lambda count: (slots_frequency[count], count), default=1)
     for submit_s, begin_s, end_s, processors in never_started:
@@ -51,7 +53,7 @@ def read(source: Source) -> None:
         )
 
 
-def _record(
+def _add_record(
     source: Source,
     line: str,
     slots_frequency: dict[int, int],
@@ -69,7 +71,7 @@ def _record(
         if not re.fullmatch(r"[A-Z][A-Z_0-9]*", kind):
             raise BadLineError(f"{line[:30]!r} is not the start of an lsb.acct record")
         return f"{kind} records"
-    fields = _fields(line)
+    fields = _split_record(line)
     if len(fields) < _ASKED_HOSTS + 1:
         raise BadLineError(f"has {len(fields)} fields, too few for JOB_FINISH")
     # A field with the number of execution hosts, then their names, then the job's status.
@@ -104,7 +106,7 @@ def _record(
     return None
 
 
-def _fields(line: str) -> list[str]:
+def _split_record(line: str) -> list[str]:
     """Split a record into its fields, without quotes: '"JOB_FINISH" "10.1" 5' -> JOB_FINISH, 10.1,
     5. Raises :class:`BadLineError`.
     """

@@ -64,9 +64,9 @@ def read(source: Source) -> None:
 
     def add_job(events: list[str]) -> None:
         changed = datetime.fromtimestamp(source.lines.path.stat().st_mtime, UTC).date()
-        jobs.append(_job(source, events, changed))
+        jobs.append(_parsed_job(source, events, changed))
 
-    for line, job_id, events in _paragraphs(source):
+    for line, job_id, events in _job_paragraphs(source):
         tally.take(line, "\n".join((job_id, *events)), add_job, events)
     slots_per_host = max((slots for job in jobs for slots in job.hosts.values()), default=1)
     n_guessed = 0
@@ -85,7 +85,7 @@ def read(source: Source) -> None:
         )
 
 
-def _paragraphs(source: Source) -> Iterator[tuple[int, str, list[str]]]:
+def _job_paragraphs(source: Source) -> Iterator[tuple[int, str, list[str]]]:
     """Yield, for each job, the line number, the job's id, and its events with wrapped lines joined.
     A job that is too long is counted as bad.
     """
@@ -111,7 +111,7 @@ def _paragraphs(source: Source) -> Iterator[tuple[int, str, list[str]]]:
         yield start, job_id, events
 
 
-def _job(source: Source, events: list[str], changed: date) -> _Job:
+def _parsed_job(source: Source, events: list[str], changed: date) -> _Job:
     """Build a job from the lines of its events. Years that bhist leaves out are searched back from
     ``changed``, the day of the file. Raises :class:`BadLineError`.
     """
@@ -121,7 +121,7 @@ def _job(source: Source, events: list[str], changed: date) -> _Job:
         match = _EVENT.match(line)
         assert match is not None  # only such lines are collected
         weekday, month, day, clock, year, wrapped = match.groups()
-        at_s = source.clock.seconds(f"{_date(weekday, month, day, year, changed)}T{clock}")
+        at_s = source.clock.seconds(f"{_latest_date(weekday, month, day, year, changed)}T{clock}")
         event = "".join(wrapped.split())
         if event.startswith("Submitted"):
             job.submit_s = at_s
@@ -149,7 +149,7 @@ def _job(source: Source, events: list[str], changed: date) -> _Job:
     return job
 
 
-def _date(weekday: str, month: str, day: str, year: str | None, changed: date) -> str:
+def _latest_date(weekday: str, month: str, day: str, year: str | None, changed: date) -> str:
     """Return a day as YYYY-MM-DD; without a ``year``, the latest day up to ``changed`` with this
     month, day and weekday. Raises :class:`BadLineError` if there is none.
     """

@@ -68,7 +68,7 @@ class GroupedEvents(Sequence[PoolEvent]):
         if isinstance(index, slice):
             begin, end, step = index.indices(len(self))
             assert step == 1, "events are in order of time"
-            return self._part(begin, max(begin, end))
+            return self._slice_events(begin, max(begin, end))
         k = range(len(self))[index]
         joined = self.groups.nodes_of(self.changed[self.cuts[k] : self.middles[k]])
         left = self.groups.nodes_of(self.changed[self.middles[k] : self.cuts[k + 1]])
@@ -82,7 +82,7 @@ class GroupedEvents(Sequence[PoolEvent]):
     def __hash__(self) -> int:
         return hash((len(self), *self.at_s[:1].tolist()))
 
-    def _part(self, begin: int, end: int) -> GroupedEvents:
+    def _slice_events(self, begin: int, end: int) -> GroupedEvents:
         """Return the events ``begin`` to ``end`` - 1."""
         return GroupedEvents(
             self.groups,
@@ -410,7 +410,7 @@ class LogWindow:
         return self.service_s / 3600 * self.machine_nodes - down_h
 
 
-def cut(
+def restricted_log(
     log: EventLog,
     *,
     start_s: float | None = None,
@@ -431,7 +431,7 @@ def cut(
     chosen = None if nodes is None else frozenset(nodes)
     if log.gpus is not None and chosen is not None:
         chosen = frozenset(levels(log.gpus.per_node, chosen))
-    initial, events = _between(log.events, start_s, end_s, chosen)
+    initial, events = _events_between(log.events, start_s, end_s, chosen)
     if machine_nodes is None:
         machine_nodes = (log.machine_nodes or len(log.nodes())) if chosen is None else len(chosen)
     queue = log.queue if chosen is None else None
@@ -445,9 +445,9 @@ def cut(
         note=log.note,
         queue=queue,
         debounce_s=log.debounce_s,
-        gaps=within(log.gaps, start_s, end_s),
+        gaps=spans_within(log.gaps, start_s, end_s),
         clock=log.clock,
-        outages=within(log.outages, start_s, end_s),
+        outages=spans_within(log.outages, start_s, end_s),
         site=log.site if chosen is None else NO_FACTS,
     )
     if log.gpus is None:
@@ -464,7 +464,7 @@ def _cut_gpus(
     """Restrict the facts of a log in GPUs to the time of ``window``, the nodes of ``per_node`` and
     the ``chosen`` GPUs (None: all).
     """
-    cut_in_time = partial(cut, start_s=window.start_s, end_s=window.end_s)
+    cut_in_time = partial(restricted_log, start_s=window.start_s, end_s=window.end_s)
     by_node, every = facts.by_node, facts.every
     if by_node is None:
         window_by_node = whole_nodes(window, per_node)
@@ -476,7 +476,7 @@ def _cut_gpus(
     return GpuWindow(per_node, window_by_node, window_of_every)
 
 
-def _between(
+def _events_between(
     events: Events, start_s: float, end_s: float, chosen: frozenset[str] | None
 ) -> tuple[frozenset[str], Events]:
     """Return which of the chosen nodes (None: all) are in the pool at ``start_s``, and the events
@@ -560,7 +560,7 @@ def union(spans: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
     return merged
 
 
-def within(
+def spans_within(
     spans: Iterable[tuple[float, float]], start_s: float, end_s: float
 ) -> tuple[tuple[float, float], ...]:
     """Return the parts of the spans between ``start_s`` and ``end_s``, without empty ones."""
@@ -602,8 +602,8 @@ def pieces(log: LogWindow, starts_s: Sequence[float], length_s: float) -> tuple[
             initial=frozenset(pool),
             events=log.events[n_before : count_until(end_s)],
             queue=None,
-            gaps=within(log.gaps, start_s, end_s),
-            outages=within(log.outages, start_s, end_s),
+            gaps=spans_within(log.gaps, start_s, end_s),
+            outages=spans_within(log.outages, start_s, end_s),
         )
         windows.append(window)
     return tuple(windows)

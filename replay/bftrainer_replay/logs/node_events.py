@@ -64,7 +64,7 @@ def read_reservations(source: Source, path: Path) -> list[NodeOutage]:
     """Read the periods in the output of ``scontrol show reservation`` or ``sacctmgr show
     reservation``, or in accounting files of PBS; raises :class:`InputFileError`.
     """
-    _, first_line = next(_lines(source, path), (0, ""))
+    _, first_line = next(_table_lines(source, path), (0, ""))
     if pbs.recognizes(first_line):
         return _outages_in_accounting(source, path)
     if first_line.startswith(("ReservationName=", "No reservations")):
@@ -72,7 +72,7 @@ def read_reservations(source: Source, path: Path) -> list[NodeOutage]:
     return list(_outages_in_table(source, path, RESERVATIONS_COMMAND))
 
 
-def _lines(source: Source, path: Path) -> Iterator[tuple[int, str]]:
+def _table_lines(source: Source, path: Path) -> Iterator[tuple[int, str]]:
     """Yield (line number, text) of the lines that are neither blank nor comments."""
     for number, line in Lines(path, source.options.max_bytes):
         if len(line) > _LONGEST_LINE:
@@ -81,7 +81,7 @@ def _lines(source: Source, path: Path) -> Iterator[tuple[int, str]]:
             yield number, line
 
 
-def _rows(source: Source, path: Path) -> Iterator[tuple[int, str]]:
+def _table_rows(source: Source, path: Path) -> Iterator[tuple[int, str]]:
     """Yield (line number, text) of the headers and rows of a table; the lines of a reason with line
     breaks are joined.
     """
@@ -111,7 +111,7 @@ def _is_header(names: Sequence[str]) -> bool:
 def _outages_in_table(source: Source, path: Path, command: str) -> Iterator[NodeOutage]:
     """Read the periods from rows of fields between bars, under a header that names them."""
     columns: dict[str, int] = {}  # the index of each column, as the latest header has them
-    for number, line in _rows(source, path):
+    for number, line in _table_rows(source, path):
         fields = [field.strip() for field in line.split("|")]
         names = {
             _NAMES[name.lower()]: index
@@ -133,7 +133,7 @@ def _outages_in_table(source: Source, path: Path, command: str) -> Iterator[Node
                 f"has {len(fields)} fields, expected at least {max(columns.values()) + 1}",
             )
         values = {name: fields[index] for name, index in columns.items()}
-        if (outage := _outage(source, f"{path}:{number}", values)) is not None:
+        if (outage := _parsed_outage(source, f"{path}:{number}", values)) is not None:
             yield outage
 
 
@@ -143,16 +143,16 @@ def _outages_in_pairs(source: Source, path: Path) -> Iterator[NodeOutage]:
     """
     values: dict[str, str] = {}
     where = str(path)
-    for number, line in _lines(source, path):
+    for number, line in _table_lines(source, path):
         pairs = {key.lower(): value for key, value in _PAIR.findall(line)}
         if "reservationname" in pairs:
-            if values and (outage := _outage(source, where, values)) is not None:
+            if values and (outage := _parsed_outage(source, where, values)) is not None:
                 yield outage
             values, where = {}, f"{path}:{number}"
         values |= {
             _NAMES[key]: value for key, value in pairs.items() if key in _NAMES and key != "state"
         }
-    if values and (outage := _outage(source, where, values)) is not None:
+    if values and (outage := _parsed_outage(source, where, values)) is not None:
         yield outage
 
 
@@ -162,7 +162,7 @@ def _outages_in_accounting(source: Source, path: Path) -> list[NodeOutage]:
     """
     begun: dict[str, NodeOutage] = {}  # by reservation, until its end
     outages: list[NodeOutage] = []
-    for number, line in _lines(source, path):
+    for number, line in _table_lines(source, path):
         try:
             record = pbs.reservation_record(source, line)
         except ValueError as problem:
@@ -179,7 +179,7 @@ def _outages_in_accounting(source: Source, path: Path) -> list[NodeOutage]:
     return [outage for outage in outages if outage.end_s > outage.start_s]
 
 
-def _outage(source: Source, where: str, values: Mapping[str, str]) -> NodeOutage | None:
+def _parsed_outage(source: Source, where: str, values: Mapping[str, str]) -> NodeOutage | None:
     """Build the period of a row (``values`` by column); return None for a row without nodes, such
     as the registration of the whole cluster, and for a period without length. ``where`` is the file
     and line. Raises :class:`InputFileError`.
@@ -188,7 +188,7 @@ def _outage(source: Source, where: str, values: Mapping[str, str]) -> NodeOutage
     if values.get("nodes", "") in _NO_NODES:
         return None
     try:
-        nodes = _expanded(values["nodes"])
+        nodes = _expanded_nodes(values["nodes"])
         start_s = clock.seconds(values.get("start", ""))
         end_s = clock.seconds(values.get("end", ""))
         if math.isnan(start_s):
@@ -201,7 +201,7 @@ def _outage(source: Source, where: str, values: Mapping[str, str]) -> NodeOutage
     return NodeOutage(tuple(nodes), start_s, end_s) if end_s > start_s else None
 
 
-def _expanded(text: str) -> Sequence[str]:
+def _expanded_nodes(text: str) -> Sequence[str]:
     nodes = expand(text)
     if not all(name.isascii() and name.isprintable() for name in nodes):
         raise BadLineError(f"{text[:40]!r} is not a list of nodes")

@@ -80,7 +80,7 @@ def grouped(table: JobTable, unlike: Ints) -> tuple[JobTable, NodeGroups]:
     The nodes ``unlike`` differ from all others by something that the table does not tell, and are
     alone. ``node_counts`` and the number of a job's uses remain those of nodes.
     """
-    keys = _keys(table)
+    keys = _node_keys(table)
     keys[unlike, 0] = unlike + 1
     keys[unlike, 1] = 0
     groups = NodeGroups.from_keys(table.names, keys.view([("", keys.dtype)] * 2).ravel())
@@ -96,7 +96,7 @@ def grouped(table: JobTable, unlike: Ints) -> tuple[JobTable, NodeGroups]:
     return replace(table, offsets=offsets, members=members, names=names), groups
 
 
-def _keys(table: JobTable) -> NDArray[np.uint64]:
+def _node_keys(table: JobTable) -> NDArray[np.uint64]:
     """Return a key of 128 bits for each node: the sum, over the jobs that ran on it, of a number
     that looks like chance. Nodes with different jobs have different keys, but for a chance of less
     than 1e-24 in a log of a million nodes.
@@ -107,12 +107,12 @@ def _keys(table: JobTable) -> NDArray[np.uint64]:
         members = table.members[offsets[0] : offsets[-1]]
         jobs = np.arange(part.start, part.start + len(offsets) - 1, dtype=np.uint64)
         for column, seed in enumerate((0, 1 << 63)):
-            mixed = _mixed(jobs + np.uint64(seed))
+            mixed = _mixed_numbers(jobs + np.uint64(seed))
             np.add.at(keys[:, column], members, np.repeat(mixed, np.diff(offsets)))
     return keys
 
 
-def _mixed(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def _mixed_numbers(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Return the numbers mixed by the finalizer of SplitMix64 (Steele, Lea and Flood 2014)."""
     mixed = (numbers + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
     mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)

@@ -42,7 +42,7 @@ def with_node_info(source: Source, facts: LoggedNodes) -> LoggedNodes:
     # A node's record extends to the next NodeName=.
     ends = [*(match.start() for match in matches[1:]), len(text)]
     amounts_of = {
-        match[1]: _amounts(text[match.start() : end])
+        match[1]: _node_amounts(text[match.start() : end])
         for match, end in zip(matches, ends, strict=True)
     }
     missing = [name for name in facts.names if name not in amounts_of]
@@ -73,7 +73,7 @@ def with_node_info(source: Source, facts: LoggedNodes) -> LoggedNodes:
     return replace(facts, cores=cores, devices=devices, is_told=True)
 
 
-def _amounts(record: str) -> JobUse:
+def _node_amounts(record: str) -> JobUse:
     """Return the cores and devices of a node from its record in the output of ``scontrol show
     node``: from CfgTRES or, if that has no devices (AccountingStorageTRES lacks them), from Gres.
     """

@@ -33,7 +33,7 @@ def read_node_list(path: Path) -> tuple[str, ...]:
     return tuple(line_of)
 
 
-def spread(nodes: Iterable[str], count: int) -> tuple[str, ...]:
+def hashed_sample(nodes: Iterable[str], count: int) -> tuple[str, ...]:
     """Return the first ``count`` nodes by the SHA-256 of their names, a fair sample.
 
     Adjacent nodes become idle together, so the first names are not a fair sample. The order by hash

@@ -75,10 +75,10 @@ def recognizes(head: str) -> bool:
 def read(source: Source) -> None:
     """Add the runs of all S, E and R records to the rows, and count records of other kinds."""
     try:
-        reader = _read(source, has_names=True)
+        reader = _read_runs(source, has_names=True)
     except _NoNodesError as problem:
         source.read_again()
-        reader = _read(source, has_names=False)
+        reader = _read_runs(source, has_names=False)
         source.remarks.append(
             f"{problem}: node counts come from Resource_List.nodect, and the log names no nodes"
         )
@@ -101,7 +101,7 @@ def read(source: Source) -> None:
         )
 
 
-def _read(source: Source, *, has_names: bool) -> _PbsReader:
+def _read_runs(source: Source, *, has_names: bool) -> _PbsReader:
     """Add the runs of all lines to the rows, and return the reader with its counts. Runs without an
     end still run at the end of the log.
 
@@ -205,7 +205,7 @@ class _PbsReader:
         month, day, year, clock, kind, job, message = match.groups()
         local_time = f"{year}-{month}-{day}T{clock}"
         if kind in _CHANGES:
-            return self._change(kind, job, local_time, message, running)
+            return self._change_run(kind, job, local_time, message, running)
         if kind not in ("S", "E", "R"):
             return f"{kind} records" if len(kind) < 4 else "records of other kinds"
         if not job:
@@ -221,8 +221,8 @@ class _PbsReader:
             # were set.
             phases.add(self._source, max(at_s, phases.run.start_s))
             return None
-        values = _values(message)
-        run = self._run(values, kind)
+        values = _parse_values(message)
+        run = self._parsed_run(values, kind)
         if kind == "S":
             if math.isnan(run.start_s):
                 raise BadLineError("has no start=")
@@ -240,7 +240,7 @@ class _PbsReader:
             run.add(self._source, end_s)
         return None
 
-    def _change(
+    def _change_run(
         self, kind: str, job: str, local_time: str, message: str, running: dict[str, _Phases]
     ) -> str | None:
         """Take a record of a job that is suspended (z), resumed (r), or goes on with fewer nodes
@@ -257,10 +257,10 @@ class _PbsReader:
             phases.resume(at_s)
         else:
             self.shrunk.add(job)
-            phases.shrink(at_s, self._run(_values(message), "S"))
+            phases.shrink(at_s, self._parsed_run(_parse_values(message), "S"))
         return None
 
-    def _run(self, values: dict[str, str], kind: str) -> _PbsRun:
+    def _parsed_run(self, values: dict[str, str], kind: str) -> _PbsRun:
         """Build the run of an S or E record from its ``values`` (key=value)."""
         submit_s, eligible_s, queued_s, start_s = (
             self._time(values, key) for key in ("ctime", "etime", "qtime", "start")
@@ -290,7 +290,7 @@ class _PbsReader:
             if kind != "S" and place.count("+") + 1 != node_count:
                 self.n_other_sizes += 1
             node_count = len(nodes)
-        limit_s, needs, use = self._needs(values, node_count)
+        limit_s, needs, use = self._run_needs(values, node_count)
         return _PbsRun(
             submit_s=submit_s,
             eligible_s=eligible_s,
@@ -303,12 +303,12 @@ class _PbsReader:
             use=use,
         )
 
-    def _needs(self, values: dict[str, str], node_count: int) -> tuple[float, int, int]:
+    def _run_needs(self, values: dict[str, str], node_count: int) -> tuple[float, int, int]:
         """Return a run's time limit in seconds, and the numbers of its needs and use."""
         limit_s = elapsed_s(values.get("Resource_List.walltime", ""))
         queue = values.get("queue", "")[:255]
         cores, gpus = (
-            _count(values, f"Resource_List.{name}") / max(node_count, 1)
+            _parse_count(values, f"Resource_List.{name}") / max(node_count, 1)
             for name in ("ncpus", "ngpus")
         )
         devices = (("gpu", gpus),) if gpus else ()
@@ -331,6 +331,7 @@ class _PbsReader:
         return self._source.clock.seconds(values.get(key, ""))
 
     def _nodes(self, place: str) -> Sequence[int]:
+        """Return the numbers of the nodes in exec_host or exec_vnode; short texts are cached."""
         nodes = self._nodes_of_place.get(place)
         if nodes is None:
             nodes = nodes_of(self._source, place)
@@ -350,7 +351,9 @@ def nodes_of(source: Source, place: str) -> Sequence[int]:
             source.machine_nodes = len(torus)
             source.machine_why = f"Mira's torus {'x'.join(map(str, MIRA_SHAPE))}"
         return source.rows.ids(nodes_of_block(place))
-    return source.rows.ids(_numbered(place) if _RANGES.fullmatch(place) else _hosts(place))
+    return source.rows.ids(
+        _numbered_hosts(place) if _RANGES.fullmatch(place) else _parse_hosts(place)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -377,23 +380,23 @@ def reservation_record(source: Source, line: str) -> ReservationRecord | None:
     at_s = source.clock.seconds(f"{year}-{month}-{day}T{clock}")
     if kind != "B":
         return ReservationRecord(id_, at_s)
-    values = _values(message)
+    values = _parse_values(message)
     start_s, end_s = (source.clock.seconds(values.get(key, "")) for key in ("start", "end"))
     if math.isnan(start_s) or math.isnan(end_s) or "nodes" not in values:
         raise BadLineError("the reservation has no start, end or nodes")
-    return ReservationRecord(id_, at_s, tuple(_hosts(values["nodes"])), start_s, end_s)
+    return ReservationRecord(id_, at_s, tuple(_parse_hosts(values["nodes"])), start_s, end_s)
 
 
-def _values(message: str) -> dict[str, str]:
+def _parse_values(message: str) -> dict[str, str]:
     return dict(piece.split("=", 1) for piece in message.split(" ") if "=" in piece)
 
 
-def _count(values: dict[str, str], key: str) -> int:
+def _parse_count(values: dict[str, str], key: str) -> int:
     text = values.get(key, "")
     return int(text) if text.isdecimal() and len(text) <= 9 else 0
 
 
-def _hosts(place: str) -> dict[str, None]:
+def _parse_hosts(place: str) -> dict[str, None]:
     """Parse the host names in exec_host or exec_vnode, each once: "r1i0n3/0*8+r1i0n4/0" -> r1i0n3,
     r1i0n4.
     """
@@ -407,7 +410,7 @@ def _hosts(place: str) -> dict[str, None]:
     return names
 
 
-def _numbered(place: str) -> list[str]:
+def _numbered_hosts(place: str) -> list[str]:
     """Parse ranges of node numbers: "3,7-9" -> nid00003, nid00007, nid00008, nid00009."""
     names: list[str] = []
     for piece in place.split(","):

@@ -38,7 +38,7 @@ def without_outliers(source: Source, table: JobTable) -> JobTable:
     times = Times.from_parts(
         started_or(table.start_s, table.submit_s, part) for part in table.parts()
     )
-    first_s, last_s = _bulk(times.packed.copy())
+    first_s, last_s = _range_without_outliers(times.packed.copy())
     in_bulk = (times.packed >= first_s) & (times.packed <= last_s)
     keep = in_bulk & (table.submit_s.packed <= last_s)
     if not keep.all():
@@ -63,7 +63,7 @@ def without_outliers(source: Source, table: JobTable) -> JobTable:
     return table
 
 
-def _bulk(times_s: NDArray[Any]) -> tuple[float, float]:
+def _range_without_outliers(times_s: NDArray[Any]) -> tuple[float, float]:
     """Return the first and the last time of the log without outliers: a few times at either end are
     cut off if the gap to the rest is longer than the rest itself. The array is reordered.
     """

@@ -58,7 +58,7 @@ def remark_on_silence(
         f"removed{hint}; without these periods {share_without:.1%} of the node-time is idle, not "
         f"{share:.1%}"
     )
-    renamed = _renamed(silent, length_ms)
+    renamed = _renamed_count(silent, length_ms)
     if renamed:
         source.warnings.append(
             f"{renamed:,} nodes ran their last job before as many others ran their first, so "
@@ -68,7 +68,7 @@ def remark_on_silence(
     return SilentNodes(len(nodes), share, share_without, renamed)
 
 
-def _renamed(silent: NodePeriods, length_ms: int) -> int:
+def _renamed_count(silent: NodePeriods, length_ms: int) -> int:
     """Return how many nodes seem to have been renamed: they went out of use at about the time at
     which as many others came into use. 0 if none did. ``length_ms`` is the length of the span.
     """

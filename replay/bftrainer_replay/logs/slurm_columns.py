@@ -107,7 +107,7 @@ def recognizes(head: str) -> bool:
         header(first) is not None
         or _is_printed(lines)
         or _without_header(first)
-        or known(first) is not None
+        or known_layout(first) is not None
         or _lacks_times(first)
     )
 
@@ -116,12 +116,12 @@ def _lacks_times(line: str) -> bool:
     """Return whether a line is a header of sacct, even one without Start and End: the error can
     then say which columns are missing.
     """
-    names = set(_names(line.split("|")))
+    names = set(_column_names(line.split("|")))
     has_id = bool(names & {"jobid", "jobidraw"})
     return len(names) > 2 and has_id and bool(names & {"state", "nodelist", "nnodes", "submit"})
 
 
-def _names(cells: Sequence[str]) -> tuple[str, ...]:
+def _column_names(cells: Sequence[str]) -> tuple[str, ...]:
     """Return the column names in lower case, without the widths of sacct's format ("NodeList%20" ->
     nodelist).
     """
@@ -131,13 +131,13 @@ def _names(cells: Sequence[str]) -> tuple[str, ...]:
 def header(line: str) -> Layout | None:
     """Return the layout if this line is a header of sacct, else None."""
     for delimiter in _DELIMITERS:
-        names = _names(line.split(delimiter))
+        names = _column_names(line.split(delimiter))
         if len(names) > 2 and all(name in names for name in NEEDED):
             return Layout(names, delimiter, is_header=True)
     return None
 
 
-def known(line: str) -> Layout | None:
+def known_layout(line: str) -> Layout | None:
     """Return the layout of a line without a header, if its times are in the columns of XDMoD or of
     the documented command; else None.
     """
@@ -166,7 +166,7 @@ def layout_of(source: Source, number: int, line: str) -> Layout:
     """
     if (layout := header(line)) is not None:
         return layout
-    if (layout := known(line)) is not None:
+    if (layout := known_layout(line)) is not None:
         whose = (
             "XDMoD's columns"
             if layout.names[1] == "jobidraw"
@@ -179,7 +179,7 @@ def layout_of(source: Source, number: int, line: str) -> Layout:
         return layout
     where = f"{source.path}:{number}"
     if _lacks_times(line):
-        names = _names(line.split("|"))
+        names = _column_names(line.split("|"))
         lacks = ", ".join(name.capitalize() for name in ("submit", *NEEDED) if name not in names)
         raise InputFileError(
             where, f"the sacct columns lack {lacks}; run sacct with --format={SACCT_COLUMNS}"
@@ -197,9 +197,9 @@ def layout_of(source: Source, number: int, line: str) -> Layout:
     raise InputFileError(where, f"{problem}--columns {SACCT_COLUMNS}")
 
 
-def given(columns: str) -> Layout:
+def specified_layout(columns: str) -> Layout:
     """Return the layout that ``--columns`` names in sacct's words."""
-    return Layout(_names(columns.replace("|", ",").split(",")))
+    return Layout(_column_names(columns.replace("|", ",").split(",")))
 
 
 def renamed(source: Source, number: int, line: str) -> Layout:

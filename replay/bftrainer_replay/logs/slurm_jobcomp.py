@@ -67,7 +67,7 @@ class _Records:
         """Take a line: append it to the record so far, or begin a new record. Raises
         :class:`InputFileError` if the name of a job looks like a record.
         """
-        if self._lines and self._continues(line):
+        if self._lines and self._continues_record(line):
             self._characters += len(line)
             self._lines.append(line)
             self._source.tally.continued(line)
@@ -89,10 +89,10 @@ class _Records:
         text = "\n".join(self._lines)
         if self._lines:
             self._has_cut_record |= text.startswith(_BEGIN) and not _has_keys(text)
-            self._source.tally.take(self._number, text, _job, self._source, text)
+            self._source.tally.take(self._number, text, _add_job, self._source, text)
         self._lines = []
 
-    def _continues(self, line: str) -> bool:
+    def _continues_record(self, line: str) -> bool:
         """Return whether the line belongs to the record so far, which still lacks its last keys."""
         if line.startswith(_BEGIN) or not self._lines[0].startswith(_BEGIN):
             return False
@@ -110,7 +110,7 @@ def _has_keys(text: str) -> bool:
     return all(f" {key}=" in text for key in ("JobState", "StartTime", "EndTime", "NodeCnt"))
 
 
-def _value(line: str, key: str, default: str | None = None) -> str:
+def _last_value(line: str, key: str, default: str | None = None) -> str:
     """Return the value of ``KEY=value`` in a record, from its last occurrence, since a job's name
     may hold others; ``default`` if there is none.
     """
@@ -124,22 +124,24 @@ def _value(line: str, key: str, default: str | None = None) -> str:
     return line[start:] if end is None else line[start : end.start()]
 
 
-def _job(source: Source, line: str) -> str | None:
+def _add_job(source: Source, line: str) -> str | None:
     """Add the job of a record to the rows; return why it is ignored, or None. Raises ValueError."""
     if not line.startswith("JobId="):
         raise BadLineError("does not begin with JobId=")
-    source.has_state(check_state(_value(line, "JobState")))
-    start_text = _value(line, "StartTime")
-    submit_text = _value(line, "SubmitTime", start_text)  # before 18.08 there was no SubmitTime
-    eligible_text = _value(line, "EligibleTime", submit_text)
+    source.has_state(check_state(_last_value(line, "JobState")))
+    start_text = _last_value(line, "StartTime")
+    submit_text = _last_value(
+        line, "SubmitTime", start_text
+    )  # before 18.08 there was no SubmitTime
+    eligible_text = _last_value(line, "EligibleTime", submit_text)
     submit_s, eligible_s, start_s, end_s = source.clock.in_order(
-        (submit_text, eligible_text, start_text, _value(line, "EndTime"))
+        (submit_text, eligible_text, start_text, _last_value(line, "EndTime"))
     )
-    node_count = count_of(_value(line, "NodeCnt"), "nodes (NodeCnt)")
+    node_count = count_of(_last_value(line, "NodeCnt"), "nodes (NodeCnt)")
     has_run = not math.isnan(start_s) and (math.isnan(end_s) or start_s < end_s)
     nodes: list[str] = []
     if has_run:
-        text = _value(line, "NodeList")
+        text = _last_value(line, "NodeList")
         if text in _NO_NODES:
             raise BadLineError("the job ran, but has an empty node list")
         nodes = expand(text)
@@ -149,19 +151,19 @@ def _job(source: Source, line: str) -> str | None:
             )
     if not node_count:
         return "without nodes"
-    tres = _value(line, "Tres", "")  # what the job asked for
+    tres = _last_value(line, "Tres", "")  # what the job asked for
     source.facts.update((JobFact.TIME_LIMIT, JobFact.PARTITION))
     if tres:
         source.facts.add(JobFact.RESOURCES)
     rows = source.rows
     needs = needs_of(
-        partition=_value(line, "Partition", ""),
+        partition=_last_value(line, "Partition", ""),
         constraint="",
         reason="",
         tres=tres,
         nodes=node_count,
-        account=_value(line, "Account", ""),
-        qos=_value(line, "QOS", ""),
+        account=_last_value(line, "Account", ""),
+        qos=_last_value(line, "QOS", ""),
     )
     # TimeLimit is in minutes, as sacct's TimelimitRaw.
     rows.add(
@@ -171,7 +173,7 @@ def _job(source: Source, line: str) -> str | None:
         end_s,
         node_count,
         rows.ids(nodes),
-        limit_s(_value(line, "TimeLimit", "")),
+        limit_s(_last_value(line, "TimeLimit", "")),
         rows.needs(needs),
     )
     return None

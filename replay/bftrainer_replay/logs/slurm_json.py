@@ -58,7 +58,7 @@ def read(source: Source) -> None:
     """Add all jobs to the rows."""
     runs = JobRuns()
     for number, text in _Jobs(source).texts():
-        source.tally.take(number, text, _job, source, text, runs)
+        source.tally.take(number, text, _add_job, source, text, runs)
     runs.remark(source)
 
 
@@ -89,10 +89,10 @@ class _Jobs:
         if self._is_in_list or not self._has_ended:
             raise InputFileError(
                 f"{self._source.lines.path}:{number}",
-                f"{self._lack()}; expected the complete output of sacct --json",
+                f"{self._missing_end()}; expected the complete output of sacct --json",
             )
 
-    def _lack(self) -> str:
+    def _missing_end(self) -> str:
         """Say what is missing at the end of the log."""
         if self._depth:
             return "ends within a job"
@@ -135,9 +135,9 @@ class _Jobs:
                     yield self._line, "".join((*self._parts, text[start : token.end()]))
                     self._parts, self._size, start = [], 0, token.end()
         if self._depth:
-            self._keep(text[start:])
+            self._keep_part(text[start:])
 
-    def _keep(self, part: str) -> None:
+    def _keep_part(self, part: str) -> None:
         """Keep a part of a job that goes on in the next piece; raises :class:`InputFileError` if
         the job is too large.
         """
@@ -150,8 +150,8 @@ class _Jobs:
             )
 
     def _end_of_list(self, rest: str) -> None:
-        """Note the end of the list of jobs, and remark on errors that Slurm may list after it; only
-        ``rest``, the rest of the piece, is searched.
+        """Record the end of the list of jobs, and remark on errors that Slurm may list after it;
+        only ``rest``, the rest of the piece, is searched.
         """
         self._is_in_list = False
         self._has_ended = True
@@ -162,24 +162,24 @@ class _Jobs:
             )
 
 
-def _job(source: Source, text: str, runs: JobRuns) -> str | None:
+def _add_job(source: Source, text: str, runs: JobRuns) -> str | None:
     """Add a job to the rows; return why it is ignored, or None. Raises ValueError for one that
     breaks the format.
     """
-    job = _parsed(text)
-    if source.is_of_another(_text(job, "cluster"), _text(job, "user")):
+    job = _parsed_job(text)
+    if source.is_of_another(_text_field(job, "cluster"), _text_field(job, "user")):
         return "of other clusters"
     times = job.get("time")
     if not isinstance(times, dict):
         raise BadLineError('a job has no "time", expected the output of sacct --json')
-    state, reason = _state(job)
+    state, reason = _state_and_reason(job)
     source.has_state(state)
     submit_s, eligible_s, start_s, end_s = (
-        _time(times, key) for key in ("submission", "eligible", "start", "end")
+        _job_time(times, key) for key in ("submission", "eligible", "start", "end")
     )
     if is_running(state, end_s):
         end_s = math.inf
-        source.rows.runs_at(start_s, _number(times.get("elapsed")))
+        source.rows.runs_at(start_s, _slurm_number(times.get("elapsed")))
     elif never_started(state):
         start_s, end_s = math.nan, math.inf
     job_id = str(job.get("job_id", ""))[:40]
@@ -188,14 +188,14 @@ def _job(source: Source, text: str, runs: JobRuns) -> str | None:
     has_run = start_s < end_s or (math.isnan(end_s) and not math.isnan(start_s))
     if job_id:
         start_s = runs.add(job_id, state, submit_s, start_s, end_s, _submission_id(job, job_id))
-    nodes = _nodes(job) if has_run else []
+    nodes = _job_nodes(job) if has_run else []
     node_count = _node_count(job, nodes, has_run)
     if not node_count:
         return "without nodes"
     rows = source.rows
     source.facts |= set(JobFact)
-    needs = rows.needs(_needs(job, reason, node_count))
-    use = rows.use(use_of(_tres(job, "allocated"), node_count)) if has_run else 0
+    needs = rows.needs(_job_needs(job, reason, node_count))
+    use = rows.use(use_of(_tres_text(job, "allocated"), node_count)) if has_run else 0
     if math.isinf(end_s) and job_id:
         rows.unfinished(job_id, start_s)
     rows.add(
@@ -205,7 +205,7 @@ def _job(source: Source, text: str, runs: JobRuns) -> str | None:
         end_s,
         node_count,
         rows.ids(nodes),
-        limit_s=60 * _number(times.get("limit")),
+        limit_s=60 * _slurm_number(times.get("limit")),
         needs=needs,
         use=use,
     )
@@ -218,7 +218,7 @@ def _node_count(job: dict[str, Any], nodes: list[str], has_run: bool) -> int:
     Raises :class:`BadLineError` if a job that ran names no nodes, or another number of nodes than
     it was allocated.
     """
-    allocated = _number(job.get("allocation_nodes"))
+    allocated = _slurm_number(job.get("allocation_nodes"))
     if has_run and not nodes:
         raise BadLineError("the job ran, but has an empty node list")
     if has_run and allocated > 0 and len(nodes) != allocated:
@@ -228,20 +228,20 @@ def _node_count(job: dict[str, Any], nodes: list[str], has_run: bool) -> int:
     return len(nodes) or int(allocated if allocated > 0 else _requested_nodes(job))
 
 
-def _needs(job: dict[str, Any], reason: str, node_count: int) -> JobNeeds:
+def _job_needs(job: dict[str, Any], reason: str, node_count: int) -> JobNeeds:
     """Return what the job needs of each of its ``node_count`` nodes, and why it waits."""
     return needs_of(
-        partition=_text(job, "partition"),
-        constraint=_text(job, "constraints"),
+        partition=_text_field(job, "partition"),
+        constraint=_text_field(job, "constraints"),
         reason=reason,
-        tres=_tres(job, "requested"),
+        tres=_tres_text(job, "requested"),
         nodes=node_count,
-        account=_text(job, "account"),
-        qos=_text(job, "qos"),
+        account=_text_field(job, "account"),
+        qos=_text_field(job, "qos"),
     )
 
 
-def _parsed(text: str) -> dict[str, Any]:
+def _parsed_job(text: str) -> dict[str, Any]:
     """Parse the text of one job; raises :class:`BadLineError` if it is not a JSON object."""
     try:
         job = json.loads(text)
@@ -252,13 +252,13 @@ def _parsed(text: str) -> dict[str, Any]:
     return job
 
 
-def _text(job: dict[str, Any], key: str) -> str:
+def _text_field(job: dict[str, Any], key: str) -> str:
     """Return a text of the job; empty if it is missing or no text."""
     value = job.get(key)
     return value if isinstance(value, str) else ""
 
 
-def _state(job: dict[str, Any]) -> tuple[str, str]:
+def _state_and_reason(job: dict[str, Any]) -> tuple[str, str]:
     """Return the state that says whether the job holds nodes, and the reason for which it waits.
 
     Since 23.02, the state is a list: a state, and flags such as RESIZING or REQUEUED. Like the text
@@ -285,11 +285,11 @@ def _submission_id(job: dict[str, Any], job_id: str) -> str:
     which get ids of their own as they start.
     """
     array = job.get("array")
-    number = _number(array.get("job_id")) if isinstance(array, dict) else math.nan
+    number = _slurm_number(array.get("job_id")) if isinstance(array, dict) else math.nan
     return f"{number:.0f}" if number > 0 else job_id
 
 
-def _number(value: object) -> float:
+def _slurm_number(value: object) -> float:
     """Return a number that Slurm writes as 5 or, in newer versions, as {"set": true, "number": 5};
     NaN where it is not set, infinity for "infinite".
     """
@@ -304,11 +304,11 @@ def _number(value: object) -> float:
     return float(value)
 
 
-def _time(times: dict[str, Any], key: str) -> float:
+def _job_time(times: dict[str, Any], key: str) -> float:
     """Return one of a job's times, in seconds since 1970; NaN if it is not set. Raises
     :class:`BadLineError`.
     """
-    value = _number(times.get(key))
+    value = _slurm_number(times.get(key))
     if value <= 0 or math.isinf(value):  # Slurm writes 0 for an event that has not happened
         return math.nan
     if value >= _LATEST_S:
@@ -316,7 +316,7 @@ def _time(times: dict[str, Any], key: str) -> float:
     return value
 
 
-def _nodes(job: dict[str, Any]) -> list[str]:
+def _job_nodes(job: dict[str, Any]) -> list[str]:
     """Return the names in the job's node list; raises :class:`ValueError` for a broken one."""
     listed = job.get("nodes") or ""
     if not isinstance(listed, str):
@@ -324,7 +324,7 @@ def _nodes(job: dict[str, Any]) -> list[str]:
     return [] if listed in _NO_NODES else expand(listed)
 
 
-def _resources(job: dict[str, Any], key: str) -> list[dict[str, Any]]:
+def _tres_list(job: dict[str, Any], key: str) -> list[dict[str, Any]]:
     """Return the TRES of a job under ``key``, "allocated" or "requested"; none if it has none."""
     tres = job.get("tres")
     listed = tres.get(key) if isinstance(tres, dict) else None
@@ -333,13 +333,13 @@ def _resources(job: dict[str, Any], key: str) -> list[dict[str, Any]]:
     return [resource for resource in listed if isinstance(resource, dict)]
 
 
-def _tres(job: dict[str, Any], key: str) -> str:
+def _tres_text(job: dict[str, Any], key: str) -> str:
     """Write the TRES of a job as sacct does in text (``cpu=8,gres/gpu=2``); ``key`` is "allocated"
     or "requested".
     """
     words = []
-    for resource in _resources(job, key):
-        count = _number(resource.get("count"))
+    for resource in _tres_list(job, key):
+        count = _slurm_number(resource.get("count"))
         if 0 <= count < 1e9:
             name = f"/{resource['name']}" if isinstance(resource.get("name"), str) else ""
             words.append(f"{resource.get('type')}{name}={count:.0f}")
@@ -348,8 +348,8 @@ def _tres(job: dict[str, Any], key: str) -> str:
 
 def _requested_nodes(job: dict[str, Any]) -> float:
     """Return the number of nodes in the requested TRES of a waiting job; 0 if it has none."""
-    for resource in _resources(job, "requested"):
+    for resource in _tres_list(job, "requested"):
         if resource.get("type") == "node":
-            count = _number(resource.get("count"))
+            count = _slurm_number(resource.get("count"))
             return count if 0 <= count < 1e9 else 0.0
     return 0.0

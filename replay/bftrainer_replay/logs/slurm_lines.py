@@ -84,7 +84,7 @@ class RecordLines:
         Raises :class:`InputFileError` for lines of a text that may look like jobs.
         """
         if self._unfinished is not None:
-            return self._continued(self._unfinished, path, line)
+            return self._append_line(self._unfinished, path, line)
         if len(line) > _MOST_CHARACTERS:
             return number, line  # too long for a part of a text: the reader of records refuses it
         if self._follows_record and self._continues_last_column(line):
@@ -103,7 +103,9 @@ class RecordLines:
         unfinished, self._unfinished = self._unfinished, None
         return None if unfinished is None else (unfinished.number, unfinished.text)
 
-    def _continued(self, unfinished: _Unfinished, path: Path, line: str) -> tuple[int, str] | None:
+    def _append_line(
+        self, unfinished: _Unfinished, path: Path, line: str
+    ) -> tuple[int, str] | None:
         """Append a line to the unfinished record; return the record if it is now complete. Raises
         :class:`InputFileError` if the line cannot belong to the record.
         """
@@ -116,7 +118,7 @@ class RecordLines:
             or self._has_surplus(text)
         ):
             raise InputFileError(
-                f"{unfinished.path}:{unfinished.number}", self._problem(unfinished.text)
+                f"{unfinished.path}:{unfinished.number}", self._unfinished_problem(unfinished.text)
             )
         unfinished.text = text
         self.joined += 1
@@ -126,7 +128,7 @@ class RecordLines:
         self._follows_record = True
         return unfinished.number, text
 
-    def _problem(self, text: str) -> str:
+    def _unfinished_problem(self, text: str) -> str:
         """Say what is wrong with an unfinished record, of which ``text`` was read, that no line
         completes.
         """
@@ -135,12 +137,13 @@ class RecordLines:
         assert self._first_text is not None  # only such records are joined
         column = self._layout.names[self._first_text]
         return (
-            f"has {self._count(text)} fields, expected {self._n_fields}; with line breaks and "
+            f"has {self._field_count(text)} fields, expected {self._n_fields}; "
+            "with line breaks and "
             "bars in a text, other lines of it "
             f"may look like jobs: write the table without the column {column}"
         )
 
-    def _count(self, text: str) -> int:
+    def _field_count(self, text: str) -> int:
         """Return the number of fields in a text between bars."""
         return text.count("|") + 1
 
@@ -152,10 +155,10 @@ class RecordLines:
             return '"' in text and _has_open_quote(text, self._layout.delimiter)
         if self._first_text is None:
             return False
-        return self._first_text < self._count(text) < self._n_fields
+        return self._first_text < self._field_count(text) < self._n_fields
 
     def _has_surplus(self, text: str) -> bool:
-        return self._layout.delimiter == "|" and self._count(text) > self._n_fields
+        return self._layout.delimiter == "|" and self._field_count(text) > self._n_fields
 
     def _continues_last_column(self, line: str) -> bool:
         """Return whether the line is no record, but the rest of a text in the last column of the
@@ -181,6 +184,7 @@ class RecordLines:
 
 
 def _has_open_quote(text: str, delimiter: str) -> bool:
+    """Whether a text ends within a quoted field."""
     try:
         for _ in csv.reader([text], delimiter=delimiter, strict=True):
             pass

@@ -108,7 +108,7 @@ class JobRuns:
         hashes = np.frombuffer(self._id_hashes, dtype=np.int64)
         if not len(hashes) or self._has_several_runs(hashes):
             return  # sacct ran with -D
-        n_resubmitted = self._resubmitted()
+        n_resubmitted = self._resubmitted_count()
         if 0 < n_resubmitted <= max(1, _MOST_SHARE * len(hashes)):
             jobs_were = f"{n_resubmitted:,} jobs were" if n_resubmitted > 1 else "1 job was"
             source.warnings.append(
@@ -141,7 +141,7 @@ class JobRuns:
         _, n_runs = np.unique(hashes[np.isin(hashes, ended)], return_counts=True)
         return bool((n_runs > 1).any())
 
-    def _resubmitted(self) -> int:
+    def _resubmitted_count(self) -> int:
         """Return the number of jobs that were submitted clearly after a job with a higher id: ids
         ascend, so they were requeued.
 

@@ -65,7 +65,7 @@ class _Reader:
         self._named_columns = source.options.columns
         self._runs = JobRuns()
         if self._named_columns is not None and "=" not in self._named_columns:
-            self._begin(slurm_columns.given(self._named_columns))
+            self._begin_layout(slurm_columns.specified_layout(self._named_columns))
 
     def take(self, number: int, line: str) -> None:
         """Take a line of the file, which is a header, a record, or a part of a record with line
@@ -94,7 +94,7 @@ class _Reader:
         """
         layout_of = slurm_columns.renamed if self._named_columns else slurm_columns.layout_of
         layout = layout_of(self._source, number, line)
-        self._begin(layout)
+        self._begin_layout(layout)
         if layout.is_header:
             self._header = line
         return layout.is_header
@@ -114,7 +114,7 @@ class _Reader:
         assert self._columns is not None  # a record has columns
         self._source.tally.take(number, text, self._columns.job, text)
 
-    def _begin(self, layout: Layout) -> None:
+    def _begin_layout(self, layout: Layout) -> None:
         """Read the lines that follow with this layout."""
         self._columns = _Columns(self._source, layout, self._runs)
         self._lines = RecordLines(layout)
@@ -138,7 +138,7 @@ class _Reader:
         if line != self._header:
             if self._columns is not None:
                 self._columns.finish()
-            self._begin(slurm_columns.layout_of(self._source, number, line))
+            self._begin_layout(slurm_columns.layout_of(self._source, number, line))
             self._header = line
 
 
@@ -179,7 +179,7 @@ class _Columns:
 
         def position(*alternatives: str) -> int:
             """Return the position of the first of these columns that the table has, else that of
-            the empty field that :meth:`_fields` adds at the end.
+            the empty field that :meth:`_split_record` adds at the end.
             """
             return next((names.index(name) for name in alternatives if name in names), len(names))
 
@@ -242,15 +242,15 @@ class _Columns:
         Return why the record is ignored, or None. Raises ValueError for a record that breaks the
         format.
         """
-        fields = self._fields(line)
+        fields = self._split_record(line)
         job_id = fields[self._id]
         if "." in job_id:
             return "steps"
-        n_tasks = _tasks(job_id) if "[" in job_id else 1
+        n_tasks = _waiting_tasks(job_id) if "[" in job_id else 1
         if self._source.is_of_another(fields[self._cluster], fields[self._user]):
             return "of other clusters"
         elapsed_s = self._elapsed_s(fields[self._elapsed])
-        submit_s, eligible_s, start_s, end_s = self._times(fields, elapsed_s)
+        submit_s, eligible_s, start_s, end_s = self._job_times(fields, elapsed_s)
         texts = self._shared(fields)
         shared = self._shared_by_texts.get(texts) or self._read_shared(texts)
         start_s, end_s = self._times_in_state(shared.state, start_s, end_s, elapsed_s)
@@ -263,7 +263,7 @@ class _Columns:
             start_s = self._runs.add(
                 job_id, shared.state, submit_s, start_s, end_s, self._submission_id
             )
-        nodes = self._ids(fields[self._list], has_run) if self._has_list else None
+        nodes = self._node_numbers(fields[self._list], has_run) if self._has_list else None
         node_count = self._node_count(nodes, shared, has_run)
         if not node_count:
             return "without nodes"
@@ -287,19 +287,19 @@ class _Columns:
             )
         return None
 
-    def _fields(self, line: str) -> list[str]:
+    def _split_record(self, line: str) -> list[str]:
         """Split a record into its fields; add an empty one for columns that the table lacks, and
         the job's cores and GPUs as one TRES text if the table has columns for them.
         """
         fields = self._layout.split(line)
         if len(fields) != self._n_columns:
-            fields = self._rejoined(fields)
+            fields = self._rejoined_fields(fields)
         fields.append("")
         if self._adds_tres:
-            fields.append(_tres(fields[self._cores], fields[self._gpus]))
+            fields.append(_tres_text(fields[self._cores], fields[self._gpus]))
         return fields
 
-    def _times(
+    def _job_times(
         self, fields: list[str], elapsed_s: float | None
     ) -> tuple[float, float, float, float]:
         """Return the job's submit, eligible, start and end time. In a table with columns ``wait``
@@ -316,9 +316,9 @@ class _Columns:
         )
         if self._wait < self._n_columns:
             eligible_s = submit_s
-            start_s = submit_s + _seconds(fields[self._wait], "wait")
+            start_s = submit_s + _parse_duration(fields[self._wait], "wait")
         if self._run < self._n_columns:
-            end_s = start_s + _seconds(fields[self._run], "run")
+            end_s = start_s + _parse_duration(fields[self._run], "run")
         return submit_s, eligible_s, start_s, end_s
 
     def _times_in_state(
@@ -440,7 +440,7 @@ class _Columns:
         seconds = elapsed_s(text) if text else math.nan
         return None if math.isnan(seconds) else seconds
 
-    def _rejoined(self, fields: list[str]) -> list[str]:
+    def _rejoined_fields(self, fields: list[str]) -> list[str]:
         """Join fields of a record that has too many: sacct does not escape bars, so surplus ones
         belong to the free-text column, if there is exactly one.
 
@@ -461,7 +461,7 @@ class _Columns:
         text = self._layout.delimiter.join(fields[self._free : text_end])
         return [*fields[: self._free], text, *fields[text_end:]]
 
-    def _ids(self, text: str, has_run: bool) -> Sequence[int]:
+    def _node_numbers(self, text: str, has_run: bool) -> Sequence[int]:
         """Return the numbers of the nodes in a node list; none for a job that did not run. Raises
         :class:`BadLineError` for a job that ran without nodes.
         """
@@ -480,7 +480,7 @@ class _Columns:
         return nodes
 
 
-def _seconds(text: str, column: str) -> float:
+def _parse_duration(text: str, column: str) -> float:
     """Parse a duration in seconds or as ``[days-][hours:]minutes:seconds``; NaN where there is
     none. Raises :class:`BadLineError`, which names the ``column``.
     """
@@ -495,7 +495,7 @@ def _seconds(text: str, column: str) -> float:
     return seconds
 
 
-def _tres(cores: str, gpus: str) -> str:
+def _tres_text(cores: str, gpus: str) -> str:
     """Write a job's numbers of cores and GPUs as sacct does in AllocTRES: ``cpu=8,gres/gpu=2``."""
     pairs = (("cpu", cores), ("gres/gpu", gpus))
     return ",".join(
@@ -505,7 +505,7 @@ def _tres(cores: str, gpus: str) -> str:
     )
 
 
-def _tasks(job_id: str) -> int:
+def _waiting_tasks(job_id: str) -> int:
     """Return the number of waiting tasks in a job id: "123_[5-9,20%4]" -> 6; 1 for an id of one
     job.
 

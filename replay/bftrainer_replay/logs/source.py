@@ -135,12 +135,12 @@ class Source:
         return False
 
     def belongs_to(self, user: str) -> None:
-        """Note the user of a job; empty: not known."""
+        """Record the user of a job; empty: not known."""
         if len(self.users) < _MAX_VALUES:
             self.users.add(user)
 
     def has_state(self, state: str) -> None:
-        """Note the state of a job."""
+        """Record the state of a job."""
         if len(self.states) < _MAX_VALUES:
             self.states.add(state)
 

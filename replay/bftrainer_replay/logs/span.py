@@ -57,7 +57,7 @@ def span_of(source: Source, table: JobTable) -> TrustedSpan:
             outages += likely_outages
             source.remarks += _remarks_on_quiet(quiet, end_s - start_s)
         elif text != "none":
-            outages.append(_specified(source, text))
+            outages.append(_specified_outage(source, text))
     if outages:
         hours = sum(end - start for start, end in outages) / 3600
         listed = ", ".join(f"{format_time(start)}/{format_time(end)}" for start, end in outages[:3])
@@ -121,9 +121,9 @@ def _to_trust(source: Source, table: JobTable) -> tuple[float, float]:
         f"using {format_time(start_s)} .. {format_time(end_s)} UTC: from the first end of a "
         "job to the last "
         f"{recorded.last_moment}, less a warm-up of "
-        f"{warm_s / 3600:.1f} h ({_how(options.warm_up_h)}) and a cool-down of "
+        f"{warm_s / 3600:.1f} h ({_option_text(options.warm_up_h)}) and a cool-down of "
         f"{cool_s / 3600:.1f} h "
-        f"({_how(options.cool_down_h)})"
+        f"({_option_text(options.cool_down_h)})"
     )
     if options.warm_up_h is None:
         _remark_on_thin_edge(source, table, recorded, "beginning", start_s, "--warm-up-h")
@@ -138,7 +138,7 @@ def _recorded_span(source: Source, table: JobTable) -> _RecordedSpan:
 
     Raises :class:`InputFileError` if no job ran.
     """
-    bounds = np.array([_bounds(starts_s, ends_s) for starts_s, ends_s, _ in table.runs()])
+    bounds = np.array([_first_and_last(starts_s, ends_s) for starts_s, ends_s, _ in table.runs()])
     if not len(bounds):
         raise InputFileError(source.name, "has no job that ran for any time")
     first_start_s, _, first_end_s, _, _ = bounds.min(axis=0)
@@ -162,7 +162,7 @@ def _recorded_span(source: Source, table: JobTable) -> _RecordedSpan:
     return _RecordedSpan(begin_s, finish_s, mean_busy, has_running, ends_when_taken)
 
 
-def _bounds(
+def _first_and_last(
     starts_s: NDArray[np.float64], ends_s: NDArray[np.float64]
 ) -> tuple[float, float, float, float, bool]:
     """Return the first and last start, the first and last end, and whether a job has no end."""
@@ -244,11 +244,11 @@ def _remark_on_thin_edge(
         )
 
 
-def _how(option_h: float | None) -> str:
+def _option_text(option_h: float | None) -> str:
     return "guessed" if option_h is None else "as specified"
 
 
-def _specified(source: Source, text: str) -> tuple[float, float]:
+def _specified_outage(source: Source, text: str) -> tuple[float, float]:
     """Parse START/END, the value of --outage, as (start_s, end_s); raise :class:`UserError`."""
     first, slash, last = text.partition("/")
     if not slash:
@@ -270,7 +270,7 @@ def _empty_spans(table: JobTable, start_s: float, end_s: float) -> tuple[list[Sp
     """
     likely_outages: list[Span] = []
     quiet: list[Span] = []
-    for empty_from, empty_to in _gaps(table, start_s, end_s):
+    for empty_from, empty_to in _gaps_without_jobs(table, start_s, end_s):
         if empty_to - empty_from < SHORTEST_OUTAGE_S:
             continue
         last_hour_s = empty_to - SHORTEST_OUTAGE_S
@@ -298,16 +298,18 @@ def _remarks_on_quiet(spans: list[Span], length_s: float) -> list[str]:
     ]
 
 
-def _gaps(table: JobTable, start_s: float, end_s: float) -> list[Span]:
+def _gaps_without_jobs(table: JobTable, start_s: float, end_s: float) -> list[Span]:
     """Return the parts of [start_s, end_s] in which no job runs."""
     edges = np.array([(start_s, end_s), (start_s, end_s)])  # two periods without length
-    busy = [_merged(np.clip((starts, ends), start_s, end_s)) for starts, ends, _ in table.runs()]
-    begins, ends = _merged(np.concatenate((edges, *busy), axis=1))
+    busy = [
+        _merged_periods(np.clip((starts, ends), start_s, end_s)) for starts, ends, _ in table.runs()
+    ]
+    begins, ends = _merged_periods(np.concatenate((edges, *busy), axis=1))
     # A gap is from the end of a busy period to the beginning of the next.
     return list(zip(ends[:-1].tolist(), begins[1:].tolist(), strict=True))
 
 
-def _merged(periods: NDArray[np.float64]) -> NDArray[np.float64]:
+def _merged_periods(periods: NDArray[np.float64]) -> NDArray[np.float64]:
     """Merge periods (a row of starts, a row of ends) that overlap or touch; return them in order of
     time.
     """

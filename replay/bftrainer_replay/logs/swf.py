@@ -136,7 +136,7 @@ class _Rows:
         if len(fields) < 18:
             raise BadLineError(f"has {len(fields)} fields, expected 18")
         submit_offset_s, wait_s, run_s, used, requested = (
-            _number(fields[k]) for k in (1, 2, 3, 4, 7)
+            _parse_number(fields[k]) for k in (1, 2, 3, 4, 7)
         )
         _check_durations(run_s, wait_s)
         nodes = self._node_list(fields)
@@ -145,7 +145,7 @@ class _Rows:
             return "without processors"
         node_count = len(nodes) if nodes else -(-math.ceil(processors) // self._per_node)
         if len(self.ids) < _MOST_IDS:
-            self.ids.append(_number(fields[0]))
+            self.ids.append(_parse_number(fields[0]))
         self._source.belongs_to(_text_or_empty(fields[11]))
         submit_s = math.nan
         if submit_offset_s >= 0:  # from the log's UnixStartTime on
@@ -153,7 +153,7 @@ class _Rows:
         if math.isnan(submit_s):
             raise BadLineError(f"invalid submit time {submit_offset_s:g}")
         start_s = submit_s + max(wait_s, 0.0)
-        limit_s = _number(fields[8])
+        limit_s = _parse_number(fields[8])
         if limit_s > 0:
             self._source.facts.add(JobFact.TIME_LIMIT)
         else:
@@ -249,7 +249,7 @@ def _text_or_empty(field: str) -> str:
     return "" if field == "-1" else field
 
 
-def _number(text: str) -> float:
+def _parse_number(text: str) -> float:
     """Parse a finite number; raises :class:`BadLineError`."""
     if len(text) > 32:
         raise BadLineError(f"{text[:20]!r}... is not a number")

@@ -60,7 +60,7 @@ class _TraceLease:
     silent_s: float = 0.0
 
     def look(self, renewed_ns: int) -> float:
-        """Note the lease file's time of modification; return the seconds since it last changed."""
+        """Record when the lease file was modified; return the seconds since it last changed."""
         now_s = time.monotonic()
         gap_s = min(now_s - self.looked_s, SWEEP_EVERY_S)
         self.silent_s = self.silent_s + gap_s if renewed_ns == self.renewed_ns else 0.0

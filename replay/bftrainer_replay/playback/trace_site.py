@@ -107,14 +107,14 @@ def read_timeline(config: TraceConfig) -> Timeline:
     """
     from bftrainer_replay.generation.generate import generate
     from bftrainer_replay.logs.event_log import read_event_log
-    from bftrainer_replay.logs.model import cut
+    from bftrainer_replay.logs.model import restricted_log
 
     if config.log is None:
         log = generate(config.nodes, config.days, config.seed)
     else:
         log = read_event_log(config.log)
     start_s = log.events[0].at_s + 3600 * config.start_h
-    window = cut(log, start_s=start_s, nodes=log.nodes()[: config.nodes])
+    window = restricted_log(log, start_s=start_s, nodes=log.nodes()[: config.nodes])
     idle_since_s = dict.fromkeys(sorted(window.initial), 0.0)
     spans: dict[str, list[tuple[float, float]]] = defaultdict(list)
     for event in window.events:
@@ -155,14 +155,14 @@ class TraceCluster:
         self._unremovable: set[str] = set()
         self._beginning_s = float(content["at_s"])
         self._tag = str(content["tag"])
-        numbers = [int(folder.name.rpartition("-")[2]) for folder in self._folders()]
+        numbers = [int(folder.name.rpartition("-")[2]) for folder in self._fragment_folders()]
         # By the time, so that fragments without folders are not numbered again.
         self._next_number = max([int(clock.now_s() - self._beginning_s) * 1000, *numbers]) + 1
 
     def observe(self) -> Observation:
         """Return the log's nodes as of now; a node that the pilot holds is busy."""
         at_s = self._clock.now_s()
-        held_nodes = {node_of(folder.name) for folder in self._folders()}
+        held_nodes = {node_of(folder.name) for folder in self._fragment_folders()}
         nodes = []
         for node in self._timeline.idle:
             until_s = self._timeline.until_s(node, at_s - self._beginning_s)
@@ -178,7 +178,9 @@ class TraceCluster:
         fragments, refusals = [], []
         for request in requests:
             until_s = self._timeline.until_s(request.node, now_s - self._beginning_s)
-            is_held = any(node_of(folder.name) == request.node for folder in self._folders())
+            is_held = any(
+                node_of(folder.name) == request.node for folder in self._fragment_folders()
+            )
             if until_s is None or is_held:
                 refusals.append(Refusal(request.node, "no longer idle"))
                 continue
@@ -199,7 +201,7 @@ class TraceCluster:
         folders.
         """
         fragments = []
-        for folder in self._folders():
+        for folder in self._fragment_folders():
             phase, why = FragmentPhase.PENDING, ""
             for mark, marked_phase in _PHASES:  # the last mark counts
                 if (folder / mark).exists():
@@ -224,11 +226,11 @@ class TraceCluster:
 
     def renew(self) -> None:
         now = time.time()
-        for folder in self._folders():
+        for folder in self._fragment_folders():
             with suppress(FileNotFoundError):  # renewed by a thread of its own, and just removed
                 os.utime(folder / "lease", (now, now))
 
-    def _folders(self) -> list[Path]:
+    def _fragment_folders(self) -> list[Path]:
         return [
             folder
             for folder in fragment_folders(self._holders)
@@ -246,12 +248,12 @@ class TraceSite:
     runs_here = True
 
     def build(self, config: PilotConfig, state_dir: Path, clock: Clock) -> Site:
-        table = _table(config)
+        table = _trace_table(config)
         cluster = TraceCluster(state_dir, read_timeline(table), config.times.lease_s, clock)
 
         def reconfigure(fresh: PilotConfig) -> tuple[str, ...]:
             """The log is being played: all keys wait for the next start."""
-            changed = _table(fresh)
+            changed = _trace_table(fresh)
             keys = (key for key, value in table if value != getattr(changed, key))
             return tuple(f"{NAME}.{key}" for key in sorted(keys))
 
@@ -261,7 +263,7 @@ class TraceSite:
         return []
 
 
-def _table(config: PilotConfig) -> TraceConfig:
+def _trace_table(config: PilotConfig) -> TraceConfig:
     return check_table(config.site_table(NAME), TraceConfig, f"configuration: {NAME}")
 
 

@@ -94,16 +94,16 @@ class ClusterRecorder:
         began_s = self.clock.elapsed_s()
         n_failures, due_s = 0, float(began_s)
         while not is_over() and self.clock.elapsed_s() - began_s < for_s:
-            n_failures = 0 if self._poll() else n_failures + 1
+            n_failures = 0 if self._poll_once() else n_failures + 1
             after_poll(self.totals)
             step_s = self.every_s * min(2.0 ** min(n_failures, 10), MOST_BACK_OFF)
             # A slow scheduler is not polled more often afterwards to catch up.
             due_s = max(due_s + step_s, self.clock.elapsed_s())
-            self._wait(min(due_s, began_s + for_s), is_over)
-        self._finish()
+            self._sleep_until(min(due_s, began_s + for_s), is_over)
+        self._write_latest()
         return self.totals
 
-    def _poll(self) -> bool:
+    def _poll_once(self) -> bool:
         """Poll the scheduler once and add the sample; return whether the scheduler answered."""
         self.totals.polls += 1
         try:
@@ -119,10 +119,10 @@ class ClusterRecorder:
             return False
         self.totals.idle, self.totals.machine_nodes = len(sample.idle), sample.machine_nodes
         self.totals.at_s, self.totals.hidden = sample.at_s, observation.hidden
-        self._add(sample)
+        self._add_sample(sample)
         return True
 
-    def _add(self, sample: ClusterSample) -> None:
+    def _add_sample(self, sample: ClusterSample) -> None:
         """Add the latest sample, and write the one before it, which can now be debounced. After
         more than ``unknown_after_s``, begin a gap in the file.
         """
@@ -131,13 +131,13 @@ class ClusterRecorder:
             self.totals.stale += 1
             return
         if sample.at_s - last_s > self.unknown_after_s and last_s != -math.inf:
-            self._finish()
+            self._write_latest()
             if self.file.last_row is not None and not self.file.last_row.begins_gap:
                 self.totals.gaps += 1
                 self.file.write_gap()
             self._previous = None
         elif self._latest is not None:
-            self._write(self._latest, sample)
+            self._write_sample(self._latest, sample)
             self._previous = self._latest
         self._latest = sample
 
@@ -149,7 +149,7 @@ class ClusterRecorder:
             return self._latest.at_s
         return -math.inf if self.file.last_row is None else self.file.last_row.at_s
 
-    def _write(self, sample: ClusterSample, following: ClusterSample | None) -> None:
+    def _write_sample(self, sample: ClusterSample, following: ClusterSample | None) -> None:
         """Write a sample, debounced by its neighbors, if it differs from the last row, if a
         heartbeat is due, or if no sample follows before a gap or the end.
         """
@@ -176,15 +176,15 @@ class ClusterRecorder:
         last_row = self.file.last_row
         return last_row is not None and at_s - last_row.at_s >= HEARTBEAT_S
 
-    def _finish(self) -> None:
+    def _write_latest(self) -> None:
         """Write the latest sample, unless no sample precedes it with which it can be debounced;
         then forget both.
         """
         if self._latest is not None and self._previous is not None:
-            self._write(self._latest, None)
+            self._write_sample(self._latest, None)
         self._previous, self._latest = None, None
 
-    def _wait(self, until_s: float, is_over: Callable[[], bool]) -> None:
+    def _sleep_until(self, until_s: float, is_over: Callable[[], bool]) -> None:
         """Sleep until ``until_s`` on the clock of elapsed time, or ``is_over()``."""
         while not is_over() and (left_s := until_s - self.clock.elapsed_s()) > 0:
             self.clock.sleep(min(left_s, _SLICE_S))

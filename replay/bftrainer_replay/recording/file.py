@@ -72,8 +72,8 @@ class RecordFile:
             raise UserError(f"--out {path}: cannot be written: {error.strerror}") from error
         self._owner_lock = OwnerLock(path)
         try:
-            self._lock()
-            self._resume()
+            self._lock_file()
+            self._resume_file()
         except BaseException:
             self.close()
             raise
@@ -91,7 +91,7 @@ class RecordFile:
         if not self._size:
             # Only by GPU: the first line lists the GPUs of each node, known with the first sample.
             self._append_bytes(gpu_comment(sample.per_node or {}) + _HEADER.encode())
-        self._append(
+        self._append_row(
             [
                 format_time(sample.at_s),
                 " ".join(as_words(joined)),
@@ -107,17 +107,17 @@ class RecordFile:
         if self.last_row is None or self.last_row.begins_gap:
             return
         at_s = self.last_row.at_s + _TICK_S
-        self._append([format_time(at_s), "", UNKNOWN, "", ""])
+        self._append_row([format_time(at_s), "", UNKNOWN, "", ""])
         self.last_row = LastRow(at_s, Nodes(), begins_gap=True)
 
-    def _lock(self) -> None:
+    def _lock_file(self) -> None:
         with suppress(NotLockableError):  # whether another recorder uses it is unknown
             if not self._owner_lock.acquire():
                 raise UserError(
                     f"--out {self.path}: in use by another recorder; specify another file"
                 )
 
-    def _resume(self) -> None:
+    def _resume_file(self) -> None:
         """Read the state at the end of the file, truncate an incomplete last line, and write the
         header of a new file. Raises :class:`InputFileError` if the file is no recording.
         """
@@ -173,7 +173,7 @@ class RecordFile:
             )
             raise InputFileError(str(self.path), problem)
 
-    def _append(self, row: list[str]) -> None:
+    def _append_row(self, row: list[str]) -> None:
         self._append_bytes(csv_bytes(row, ()))
 
     def _append_bytes(self, data: bytes) -> None:

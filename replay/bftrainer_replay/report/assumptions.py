@@ -55,9 +55,9 @@ def assumptions_chapter(
             "when it gets nodes, for R_dw = "
             f"{range_text([trainer.scale_down_s for trainer in trainers])} s when it loses some",
             "--trainers",
-            _effects(
+            _effects_text(
                 base,
-                [rows[c] for c in plan.costs],
+                [rows[cost] for cost in plan.costs],
                 lambda cell: f"{cell.cost_factor:g} times the cost",
             ),
         ),
@@ -66,15 +66,21 @@ def assumptions_chapter(
             f"at most {plan.base.max_parallel}; on average, {usable_trainers:.1f} trainers of "
             f"{counted(largest, 'node')} could use the idle nodes",
             "--max-parallel",
-            _effects(base, [rows[c] for c in plan.parallel], lambda cell: f"{cell.max_parallel}"),
+            _effects_text(
+                base, [rows[c] for c in plan.parallel], lambda cell: f"{cell.max_parallel}"
+            ),
         ),
         (
             "Objective",
             plan.base.objective,
             "",
-            _effects(
+            _effects_text(
                 base,
-                [rows[c] for c in plan.objectives if _differs_in_objective_only(c, plan.base)],
+                [
+                    rows[objective]
+                    for objective in plan.objectives
+                    if _differs_in_objective_only(objective, plan.base)
+                ],
                 lambda cell: cell.objective,
             ),
         ),
@@ -82,7 +88,9 @@ def assumptions_chapter(
             "Forward-looking time",
             f"{plan.base.forward_s:g} s",
             "--forward-s",
-            _effects(base, [rows[c] for c in plan.forward], lambda cell: f"{cell.forward_s:g} s"),
+            _effects_text(
+                base, [rows[c] for c in plan.forward], lambda cell: f"{cell.forward_s:g} s"
+            ),
         ),
     ]
     if not sample.is_whole:
@@ -116,7 +124,7 @@ def _options_for(remark: str) -> list[str]:
     return list(dict.fromkeys([*re.findall(r"--[a-z-]+", remark), *guess_options]))
 
 
-def _effects(base: SweepRow, others: Sequence[SweepRow], name: Callable[[Cell], str]) -> str:
+def _effects_text(base: SweepRow, others: Sequence[SweepRow], name: Callable[[Cell], str]) -> str:
     """Return a text with the work and the used share under each other value of a setting; ``name``
     names the value. Empty if ``base`` has no work to compare with.
     """

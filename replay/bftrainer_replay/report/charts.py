@@ -51,7 +51,7 @@ class Chart:
         path = [f"M{edges[0]:.2f} {_HEIGHT:.0f}"]
         drawn_level = _HEIGHT
         for begin, value in zip(edges, np.nan_to_num(values).tolist(), strict=False):
-            level = self._level(value)
+            level = self._height_of(value)
             if abs(level - drawn_level) >= 1:
                 path.append(f"H{begin:.2f}V{level:.0f}")
                 drawn_level = level
@@ -59,14 +59,14 @@ class Chart:
         self.shapes.append(f'<path class="{kind}" d="{"".join(path)}"/>')
 
     def line(self, points: Iterable[tuple[float, float]], kind: str) -> None:
-        path = " L".join(f"{x:.3f} {self._level(y):.1f}" for x, y in points)
+        path = " L".join(f"{x:.3f} {self._height_of(y):.1f}" for x, y in points)
         self.shapes.append(f'<path class="{kind}" d="M{path}"/>')
 
     def dots(self, points: Iterable[tuple[float, float]], kind: str) -> None:
         """A round mark at each point, as the cap of a line without length: stretching leaves it
         round.
         """
-        path = " ".join(f"M{x:.3f} {self._level(y):.1f}h0" for x, y in points)
+        path = " ".join(f"M{x:.3f} {self._height_of(y):.1f}h0" for x, y in points)
         self.shapes.append(f'<path class="dot {kind}" d="{path}"/>')
 
     def grid(self, values: Iterable[float], label: str = "{:,.0f}") -> None:
@@ -74,7 +74,7 @@ class Chart:
         for value in values:
             kind = "grid" if value else "axis"
             self.shapes.append(
-                f'<path class="{kind}" d="M0 {self._level(value):.1f}H{self.wide:.2f}"/>'
+                f'<path class="{kind}" d="M0 {self._height_of(value):.1f}H{self.wide:.2f}"/>'
             )
             self.text(label.format(value), 0, value, dx=-6, dy=4, anchor="end")
 
@@ -107,7 +107,7 @@ class Chart:
             f'aria-hidden="true">{"".join(self.shapes)}</svg>{"".join(self.texts)}</svg>'
         )
 
-    def _level(self, value: float) -> float:
+    def _height_of(self, value: float) -> float:
         """Return where a value is in the inner SVG, from the top; values off the chart at its
         edge.
         """

@@ -25,16 +25,25 @@ def compare_page(
     whole nodes.
     """
     best = ranking[0]
-    chapters = (Chapter("Ranking", _settings(scenario), (_ranking(ranking), _frontier(ranking))),)
+    chapters = (
+        Chapter(
+            "Ranking",
+            _settings_text(scenario),
+            (_ranking_table(ranking), _frontier_picture(ranking)),
+        ),
+    )
     summary = best.summary
-    lost = [lost_share(p, p.summary.preemption_cost_samples) or 0.0 for p in ranking]
+    lost = [lost_share(ranked, ranked.summary.preemption_cost_samples) or 0.0 for ranked in ranking]
     tiles = (
         ("most one-node hours", best.name),
         (
             "shortest mean completion time",
-            _name_of_least(ranking, [p.user_view.mean_s for p in ranking]),
+            _name_of_least(ranking, [ranked.user_view.mean_s for ranked in ranking]),
         ),
-        ("fairest by Jain's index", _name_of_least(ranking, [-p.user_view.jain for p in ranking])),
+        (
+            "fairest by Jain's index",
+            _name_of_least(ranking, [-ranked.user_view.jain for ranked in ranking]),
+        ),
         ("least lost to preemption", _name_of_least(ranking, lost)),
     )
     hours = (scenario.window.end_s - scenario.window.start_s) / 3600
@@ -43,13 +52,13 @@ def compare_page(
         f"{best.name} trains most: "
         f"{summary.outcome_one_node_h:,.0f} one-node hours, {summary.work_share or 0:.0%} of them"
     )
-    equal = next((p for p in ranking if p.name == "equal-share"), None)
+    equal = next((ranked for ranked in ranking if ranked.name == "equal-share"), None)
     if equal is not None and equal is not best and equal.summary.outcome_one_node_h:
         lead += (
             f", {summary.outcome_one_node_h / equal.summary.outcome_one_node_h - 1:.1%} "
             "more than equal-share"
         )
-    warnings = _warnings(ranking, scenario, left_out)
+    warnings = _limits_of_comparison(ranking, scenario, left_out)
     return Page(
         f"{name}: {len(ranking)} policies side by side",
         f"{lead}.",
@@ -60,7 +69,8 @@ def compare_page(
     )
 
 
-def _settings(scenario: Scenario) -> str:
+def _settings_text(scenario: Scenario) -> str:
+    """Describe the trainers and settings that all replays of the comparison share."""
     return (
         f"{counted(len(scenario.arrivals), 'trainer')}, {_at_once(scenario)}, cost model "
         f"{scenario.cost_model.value}. Requested sizes and loss curves that the trainer table "
@@ -75,12 +85,12 @@ def _at_once(scenario: Scenario) -> str:
     return f"{scenario.max_parallel} at once (P_jmax)"
 
 
-def _warnings(
+def _limits_of_comparison(
     ranking: Sequence[RankedPolicy], scenario: Scenario, left_out: Sequence[str]
 ) -> tuple[str, ...]:
     """Return what limits the comparison: notes on the log, work that ran out, policies left out."""
     warnings = [scenario.window.note] if scenario.window.note else []
-    ran_out = [p.name for p in ranking if p.summary.work_ran_out_at is not None]
+    ran_out = [ranked.name for ranked in ranking if ranked.summary.work_ran_out_at is not None]
     if ran_out:
         warnings.append(
             f"The work ran out before the end of the log under {', '.join(ran_out)}, which "
@@ -94,7 +104,7 @@ def _warnings(
     return tuple(warnings)
 
 
-def _ranking(ranking: Sequence[RankedPolicy]) -> PageTable:
+def _ranking_table(ranking: Sequence[RankedPolicy]) -> PageTable:
     """Return the table of all policies, best first."""
     return PageTable(
         "ranking",
@@ -109,17 +119,17 @@ def _ranking(ranking: Sequence[RankedPolicy]) -> PageTable:
         "training that was possible. p50 and "
         "p99 are times of one decision.",
         ("policy", *(heading for heading, _ in columns(ranking))),
-        tuple((p.name, *(cell(p) for _, cell in columns(ranking))) for p in ranking),
+        tuple((ranked.name, *(cell(ranked) for _, cell in columns(ranking))) for ranked in ranking),
         main=0,
     )
 
 
-def _frontier(ranking: Sequence[RankedPolicy]) -> Picture:
+def _frontier_picture(ranking: Sequence[RankedPolicy]) -> Picture:
     """Return the picture of :func:`frontier_figure`, with its data."""
-    done = [p.summary.done for p in ranking]
+    done = [ranked.summary.done for ranked in ranking]
     rows = [
-        (p.name, times.mean_h, times.last_h, times.unfinished)
-        for p, times in zip(ranking, done, strict=True)
+        (ranked.name, times.mean_h, times.last_h, times.unfinished)
+        for ranked, times in zip(ranking, done, strict=True)
     ]
     return Picture(
         "frontier", frontier_figure(ranking), ("policy", "mean_h", "last_h", "unfinished"), rows
@@ -127,8 +137,11 @@ def _frontier(ranking: Sequence[RankedPolicy]) -> Picture:
 
 
 def _name_of_least(ranking: Sequence[RankedPolicy], values: Sequence[float]) -> str:
+    """Return the name of the policy with the smallest value that is a number."""
     pairs = [
-        (value, p.name) for value, p in zip(values, ranking, strict=True) if not math.isnan(value)
+        (value, ranked.name)
+        for value, ranked in zip(values, ranking, strict=True)
+        if not math.isnan(value)
     ]
     return min(pairs, key=lambda pair: pair[0])[1] if pairs else "none completed"
 
@@ -137,7 +150,10 @@ def frontier_figure(ranking: Sequence[RankedPolicy]) -> Figure:
     """Draw mean against last hours until trainers are done, a point per policy, and a line through
     those that no other beats in both.
     """
-    points = [(p.summary.done.mean_h or 0.0, p.summary.done.last_h or 0.0, p) for p in ranking]
+    points = [
+        (ranked.summary.done.mean_h or 0.0, ranked.summary.done.last_h or 0.0, ranked)
+        for ranked in ranking
+    ]
     best = [
         at
         for at in points
@@ -146,7 +162,7 @@ def frontier_figure(ranking: Sequence[RankedPolicy]) -> Figure:
     best.sort(key=lambda at: at[:2])
     hollow_marks = (
         " A hollow mark: some trainers are not done, so both are later."
-        if any(p.summary.done.unfinished for p in ranking)
+        if any(ranked.summary.done.unfinished for ranked in ranking)
         else ""
     )
     figure, (axes,) = sheet(

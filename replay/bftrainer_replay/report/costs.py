@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from bftrainer.errors import UserError
 from bftrainer_replay.report.figures import ReportFigures
-from bftrainer_replay.report.words import about
+from bftrainer_replay.report.words import three_digits
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,22 +73,24 @@ def monthly_costs(figures: ReportFigures, rates: CostRates) -> MonthlyCosts:
 
 def costs_text(costs: MonthlyCosts, rates: CostRates) -> str:
     """Return the amounts in sentences; empty without rates."""
-    return " ".join(_sentences(costs, rates))
+    return " ".join(_cost_sentences(costs, rates))
 
 
-def _sentences(costs: MonthlyCosts, rates: CostRates) -> Iterator[str]:
+def _cost_sentences(costs: MonthlyCosts, rates: CostRates) -> Iterator[str]:
     """Yield a sentence on each of the amounts that the rates allow."""
     if costs.idle is not None and costs.work is not None:
         yield (
             f"At {rates.node_h_price:g} {rates.currency} a node-hour, the idle nodes cost "
-            f"{about(costs.idle)} {rates.currency} a month; trainings would turn "
-            f"{about(costs.work)} {rates.currency} of it into work."
+            f"{three_digits(costs.idle)} {rates.currency} a month; trainings would turn "
+            f"{three_digits(costs.work)} {rates.currency} of it into work."
         )
     if costs.kwh is not None:
         co2 = ""
         if costs.co2_kg is not None:
-            co2 = f", which are {about(costs.co2_kg)} kg of CO2 ({rates.co2_g_per_kwh:g} g per kWh)"
+            co2 = f", which are {three_digits(costs.co2_kg)} kg of CO2 "
+            co2 += f"({rates.co2_g_per_kwh:g} g per kWh)"
         yield (
-            f"Nodes in training would use {about(costs.kwh)} kWh a month more than idle ones "
+            f"Nodes in training would use {three_digits(costs.kwh)} kWh a month "
+            "more than idle ones "
             f"({rates.extra_kw:g} kW a node){co2}."
         )

@@ -99,8 +99,9 @@ def compared_with_chance(outcome: QueueOutcome, way: WayOutcome) -> str:
     if plain.mean_s <= 0:
         return "Without a pilot, no job waits."
     return (
-        f"Mean wait {_change(way.waits.mean_s, plain.mean_s)}, weighted by node-hours "
-        f"{_change(way.waits.by_node_s, plain.by_node_s)}{_by_chance(outcome, low, high)}."
+        f"Mean wait {_change_text(way.waits.mean_s, plain.mean_s)}, weighted by node-hours "
+        f"{_change_text(way.waits.by_node_s, plain.by_node_s)}"
+        f"{_by_chance(outcome, low, high)}."
     )
 
 
@@ -109,14 +110,14 @@ def _by_chance(outcome: QueueOutcome, low: Waits, high: Waits) -> str:
     if not outcome.random_waits:
         return ""
     plain = outcome.plain
-    mean = f"{_change(low.mean_s, plain.mean_s)} to {_change(high.mean_s, plain.mean_s)}"
-    by_node = (
-        f"{_change(low.by_node_s, plain.by_node_s)} to {_change(high.by_node_s, plain.by_node_s)}"
-    )
+    mean = f"{_change_text(low.mean_s, plain.mean_s)} to {_change_text(high.mean_s, plain.mean_s)}"
+    shortest = _change_text(low.by_node_s, plain.by_node_s)
+    longest = _change_text(high.by_node_s, plain.by_node_s)
+    by_node = f"{shortest} to {longest}"
     return f" (by chance {mean}, and {by_node})"
 
 
-def _change(wait_s: float, plain_s: float) -> str:
+def _change_text(wait_s: float, plain_s: float) -> str:
     """Write the relative change of a wait."""
     return f"{wait_s / plain_s - 1:+.1%}"
 

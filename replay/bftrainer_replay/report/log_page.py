@@ -106,7 +106,7 @@ def log_page(
             f"({window.clock_name}).",
             (fragments_picture(window),),
         ),
-        _settings(plan, rows),
+        _settings_chapter(plan, rows),
         Chapter(
             "Nodes in training",
             "" if sample.is_whole else "One of the pieces of the log that were replayed.",
@@ -135,7 +135,7 @@ def log_page(
     return Page(name, as_text(top), (), (), chapters, commands, top, appendix), figures
 
 
-def _settings(plan: ReportPlan, rows: Mapping[Cell, SweepRow]) -> Chapter:
+def _settings_chapter(plan: ReportPlan, rows: Mapping[Cell, SweepRow]) -> Chapter:
     """Return the chapter with a row for every replay of the report."""
     base = rows[plan.base]
 

@@ -95,7 +95,7 @@ def main_jobs_chapter(effect: MainJobsEffect) -> Chapter:
         "are mean waits as multiples of those without a pilot.",
         HEADINGS,
         tuple(map(tuple, rows_of(outcome))),
-        main=[way.rules.name for way in outcome.ways].index(_shown(effect)),
+        main=[way.rules.name for way in outcome.ways].index(_pilot_way(effect)),
     )
     return Chapter(_TITLE, what_was_simulated(outcome), (sentences, figures))
 
@@ -112,7 +112,7 @@ def wait_box(effect: MainJobsEffect) -> Box | None:
     outcome = effect.outcome
     if outcome is None:
         return None
-    way = outcome.way(_shown(effect))
+    way = outcome.way(_pilot_way(effect))
     delays = way.delays
     if not delays.longest_s:
         number, text = "0 s", "for main jobs, besides the time that preemption takes"
@@ -137,7 +137,7 @@ def delay_claim(effect: MainJobsEffect) -> str:
     """
     if effect.outcome is None:
         return ""
-    way = effect.outcome.way(_shown(effect))
+    way = effect.outcome.way(_pilot_way(effect))
     if not way.delays.longest_s:
         return "and, in a simulation, delay no main job beyond the time that preemption takes"
     return (
@@ -146,7 +146,7 @@ def delay_claim(effect: MainJobsEffect) -> str:
     )
 
 
-def _shown(effect: MainJobsEffect) -> str:
+def _pilot_way(effect: MainJobsEffect) -> str:
     """Return the way that a pilot takes at the site: it yields where a run time is guaranteed."""
     return FreeingWay.YIELD.value if effect.site.startswith(FreeingWay.LIFE.value) else effect.site
 

@@ -51,7 +51,7 @@ class Course:
         return [at.hour for at in self.begins]
 
 
-def course(window: LogWindow, idle: PoolSizes, used: PoolSizes) -> Course:
+def hourly_means(window: LogWindow, idle: PoolSizes, used: PoolSizes) -> Course:
     """Average idle nodes and nodes in training by the hour: over the whole log up to three weeks,
     else as a mean week.
     """
@@ -68,19 +68,19 @@ def course(window: LogWindow, idle: PoolSizes, used: PoolSizes) -> Course:
     sums_node_s = np.array([np.diff(sizes.node_s_by(edges_s)) for sizes in (idle, used)])
     hours = [datetime.fromtimestamp(at_s, window.zone or UTC) for at_s in edges_s[:-1].tolist()]
     if window.span_s <= _MAX_PLAIN_SPAN_S:
-        return Course(tuple(hours), *_means(sums_node_s, known_s, _HOUR_S))
+        return Course(tuple(hours), *_bin_means(sums_node_s, known_s, _HOUR_S))
     week_hour = np.array([at.weekday() * 24 + at.hour for at in hours])
     _, first_index, day = np.unique(
         [at.toordinal() for at in hours], return_index=True, return_inverse=True
     )
     day_count = day[-1] + 1
     monday = next((at for at in hours if at.weekday() == 0 and at.hour == 0), hours[0])
-    by_week = _means(
+    by_week = _bin_means(
         _group_sums(sums_node_s, week_hour, 168),
         _group_sums(known_s[None], week_hour, 168)[0],
         _HOUR_S,
     )
-    by_day = _means(
+    by_day = _bin_means(
         _group_sums(sums_node_s, day, day_count),
         _group_sums(known_s[None], day, day_count)[0],
         86400.0,
@@ -100,7 +100,7 @@ def _group_sums(rows: Array, groups: Sequence[int] | NDArray[np.int64], count: i
     return np.array([np.bincount(groups, row, count) for row in rows])
 
 
-def _means(sums: Array, known_s: Array, whole_s: float) -> tuple[Array, Array]:
+def _bin_means(sums: Array, known_s: Array, whole_s: float) -> tuple[Array, Array]:
     """Return the mean idle and used nodes of bins of ``whole_s`` seconds; NaN where too little of a
     bin is known.
     """

@@ -106,7 +106,10 @@ def worst_and_best(trainers: Sequence[Trainer]) -> list[str]:
     """Return the models whose largest size gains least and most over one node; none if there is
     only one.
     """
-    gains = {t.model: t.curve.at(t.max_nodes) / one_node_rate(t) for t in trainers}
+    gains = {
+        trainer.model: trainer.curve.at(trainer.max_nodes) / one_node_rate(trainer)
+        for trainer in trainers
+    }
     if len(gains) < 2:
         return []
     by_gain = sorted(gains, key=lambda model: gains[model])

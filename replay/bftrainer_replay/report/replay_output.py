@@ -117,7 +117,9 @@ def _decision_rows(outcome: ReplayOutcome) -> Iterable[Sequence[object]]:
             "" if answer is None else answer.status.value,
             ""
             if answer is None
-            else "; ".join(f"{f.solver}: {f.reason.value}" for f in answer.fallbacks),
+            else "; ".join(
+                f"{fallback.solver}: {fallback.reason.value}" for fallback in answer.fallbacks
+            ),
             f"{entry.totals.samples:.1f}",
             f"{entry.totals.lost_to_preemption:.1f}",
             f"{entry.totals.lost_to_rescale:.1f}",

@@ -29,7 +29,14 @@ from bftrainer_replay.report.main_jobs import (
     wait_box,
 )
 from bftrainer_replay.report.page import Box, PageTop, TopPicture
-from bftrainer_replay.report.words import about, listed, precise, range_text, share_text, span_text
+from bftrainer_replay.report.words import (
+    listed,
+    precise,
+    range_text,
+    share_text,
+    span_text,
+    three_digits,
+)
 from bftrainer_replay.sweep.sample import LogSample
 
 _EMPTY = 0.5
@@ -96,10 +103,10 @@ def top_of(
     box = None if effect is None else wait_box(effect)
     dialect = GENERIC if window.queue is None else window.queue.dialect
     rows = [
-        ("Measured", _measured(figures, window, characteristics, has_delays=box is not None)),
-        ("Simulated", _simulated(figures, sample, trainings)),
-        ("Assumed", _assumed(figures, window, trainings)),
-        ("Next", _next(trainings, dialect)),
+        ("Measured", _measured_row(figures, window, characteristics, has_delays=box is not None)),
+        ("Simulated", _simulated_row(figures, sample, trainings)),
+        ("Assumed", _assumed_row(figures, window, trainings)),
+        ("Next", _next_row(trainings, dialect)),
     ]
     if effect is not None:
         rows.insert(0, ("Main jobs", main_jobs_row(effect)))
@@ -107,7 +114,7 @@ def top_of(
         rows.insert(-1, ("Compared", f"With the report on {figures.since(last)}"))
     return PageTop(
         about=f"{name} · {figures.dates} · from {origin.log} · estimate by bftrainer",
-        sentence=_whose(window)
+        sentence=_one_user_warning(window)
         + (figures.lacks_jobs and f"{figures.lacks_jobs} ")
         + sentence(figures, "" if effect is None else delay_claim(effect)),
         boxes=(
@@ -124,7 +131,7 @@ def top_of(
     )
 
 
-def _whose(window: LogWindow) -> str:
+def _one_user_warning(window: LogWindow) -> str:
     """Warn that the log has the jobs of one user only; empty for a log of all users."""
     user = window.site.only_user
     return (
@@ -170,7 +177,7 @@ def _idle_box(figures: ReportFigures, window: LogWindow, characteristics: Charac
         if causes is None
         else f"waiting jobs could have used at most {share_text(causes.fillable_share)}"
     )
-    mean = f"{about(characteristics.eq_nodes)} nodes on average"
+    mean = f"{three_digits(characteristics.eq_nodes)} nodes on average"
     other = [f"{bound.idle_share:.1%} {bound.condition}" for bound in window.site.bounds]
     fine = [
         mean,
@@ -182,9 +189,9 @@ def _idle_box(figures: ReportFigures, window: LogWindow, characteristics: Charac
     ]
     shares, share = _idle_shares(figures), f"{figures.idle_share:.1%}"
     month = (
-        f": {about(month_h)} a month"
+        f": {three_digits(month_h)} a month"
         if shares == share
-        else f"; {share} are {about(month_h)} a month"
+        else f"; {share} are {three_digits(month_h)} a month"
     )
     return Box(
         "idle",
@@ -236,7 +243,7 @@ def _training_box(figures: ReportFigures, sample: LogSample) -> Box:
         "training",
         f"{counted(figures.trainings, 'elastic training')}",
         precise(figures.work_share),
-        f"of the idle node-hours become work: {about(work_h)} a month",
+        f"of the idle node-hours become work: {three_digits(work_h)} a month",
         f"Trainings hold {precise(figures.held_share)}{rest}{pool}",
         "simulated",
         hours,
@@ -248,7 +255,7 @@ def _plain_box(figures: ReportFigures, trainings: Trainings) -> Box:
     once as there are trainings; small, with as many as help at all.
     """
     alike, best = figures.plain_alike, figures.plain[-1]
-    between = _between(figures.plain, alike.jobs)
+    between = _middle_point(figures.plain, alike.jobs)
     others = [some for some in (between, best) if some is not None and some.jobs != alike.jobs]
     more = "".join(f"{some.jobs:,} at once: {precise(some.share)}. " for some in others)
     return Box(
@@ -262,7 +269,7 @@ def _plain_box(figures: ReportFigures, trainings: Trainings) -> Box:
     )
 
 
-def _between(plain: Sequence[PlainJobs], jobs: int) -> PlainJobs | None:
+def _middle_point(plain: Sequence[PlainJobs], jobs: int) -> PlainJobs | None:
     """Return a point of the curve of plain jobs with more than ``jobs`` and less than the most: the
     one nearest to two thirds of the largest share. None if there is none.
     """
@@ -326,7 +333,7 @@ def without_empty(window: LogWindow, characteristics: Characteristics) -> str:
     )
 
 
-def _measured(
+def _measured_row(
     figures: ReportFigures,
     window: LogWindow,
     characteristics: Characteristics,
@@ -399,7 +406,7 @@ def _has_blocks(window: LogWindow) -> bool:
     return any(is_block(node) for node in sorted(every)[:1])
 
 
-def _simulated(figures: ReportFigures, sample: LogSample, trainings: Trainings) -> str:
+def _simulated_row(figures: ReportFigures, sample: LogSample, trainings: Trainings) -> str:
     """Return the row "Simulated": which trainings were replayed on what part of the log, and how
     often jobs take nodes from them.
     """
@@ -411,13 +418,14 @@ def _simulated(figures: ReportFigures, sample: LogSample, trainings: Trainings) 
     models = f"Work depends on the models: {models}. " if models else ""
     return (
         f"Trainings: {trainings.whose}; {part}. {models}In a month, jobs take nodes from training "
-        f"{about(figures.preemptions_a_month)} times; each stops a training for {seconds} s, "
+        f"{three_digits(figures.preemptions_a_month)} times; "
+        f"each stops a training for {seconds} s, "
         "which the figures include. A pool "
         f"starts on a node in {trainings.start_s:.0f} s. Plain jobs: calculated from the whole log."
     )
 
 
-def _assumed(figures: ReportFigures, window: LogWindow, trainings: Trainings) -> str:
+def _assumed_row(figures: ReportFigures, window: LogWindow, trainings: Trainings) -> str:
     """Return the row "Assumed": the largest size of a training and whether it limits the result,
     where the rates come from, and the number of trainings.
     """
@@ -438,7 +446,7 @@ def _assumed(figures: ReportFigures, window: LogWindow, trainings: Trainings) ->
     )
 
 
-def _next(trainings: Trainings, dialect: Dialect) -> str:
+def _next_row(trainings: Trainings, dialect: Dialect) -> str:
     """Return the row "Next": what the reader should do to get figures of the own trainings, then a
     pilot.
     """

@@ -16,10 +16,10 @@ from bftrainer_replay.analysis.window_fragments import PoolSizes, pool_sizes_of
 from bftrainer_replay.logs.model import LogWindow
 from bftrainer_replay.report.charts import Chart, ticks
 from bftrainer_replay.report.figures import ReportFigures
-from bftrainer_replay.report.over_time import Course, course
+from bftrainer_replay.report.over_time import Course, hourly_means
 from bftrainer_replay.report.page import PageTable, TopPicture
 from bftrainer_replay.report.used_nodes import work_share
-from bftrainer_replay.report.words import about, precise
+from bftrainer_replay.report.words import precise, three_digits
 from bftrainer_replay.sweep.detail import Detail
 from bftrainer_replay.sweep.results import SweepRow
 
@@ -30,6 +30,7 @@ _MIN_WEEKEND_RATIO = 1.25  # times as many idle nodes: a difference that a title
 _MIN_DIFFERENCE = 0.05  # of all idle node-hours: numbers that a picture need not name twice
 _MIN_VISIBLE_SHARE = 0.04
 _NEARLY_ALL = 0.9
+_MOST = _NEARLY_ALL - 0.1  # a share so large that the first point of a curve is worth a label
 _LETTER, _LINE = 0.02, 0.09
 """A bold letter of 12 px in a chart of 353 by 170 px: that of 420 px is the narrowest page, 1300 px
 has the lowest charts.
@@ -53,13 +54,16 @@ def idle_picture(window: LogWindow, figures: ReportFigures, detail: Detail | Non
     else:
         used = PoolSizes(detail.edges_s[:-1], np.diff(detail.edges_s), detail.used)
         words = "of these in training"
-    hourly = course(window, idle, used)
+    hourly = hourly_means(window, idle, used)
     highest = float(np.nanmax(hourly.idle, initial=0.0))
     bins = "Mean week" if hourly.is_week else "Means of an hour"
     legend = (
         ("idle", "idle nodes, "),
         ("training", f"{words}."),
-        ("", f" {bins}, {window.clock_name}; nights (20 to 6 h) shaded. {_weekend(hourly)}"),
+        (
+            "",
+            f" {bins}, {window.clock_name}; nights (20 to 6 h) shaded. {_weekend_sentence(hourly)}",
+        ),
     )
     trainings = counted(figures.trainings, "training")
     is_capped = cap < highest
@@ -70,7 +74,8 @@ def idle_picture(window: LogWindow, figures: ReportFigures, detail: Detail | Non
         title = f"{trainings} could fill nearly every idle node"
     chart = _hours_chart(hourly, highest, cap if is_capped else None)
     label = (
-        f"Idle nodes: {about(figures.mean_idle_nodes)} on average, at most {highest:,.0f} in "
+        f"Idle nodes: {three_digits(figures.mean_idle_nodes)} on average, "
+        f"at most {highest:,.0f} in "
         f"an hour; {title}."
     )
     charts = [("", chart.svg(label))]
@@ -83,7 +88,8 @@ def idle_picture(window: LogWindow, figures: ReportFigures, detail: Detail | Non
         )
     times = _bin_names(hourly)
     rows = tuple(
-        (at, _mean(n), _mean(u)) for at, n, u in zip(times, hourly.idle, hourly.used, strict=True)
+        (at, _mean_text(n), _mean_text(u))
+        for at, n, u in zip(times, hourly.idle, hourly.used, strict=True)
     )
     sentence = "Read: mean nodes of each hour. An empty cell: out of service, or not recorded."
     table = PageTable(
@@ -102,11 +108,11 @@ def _bin_names(hourly: Course) -> list[str]:
     return [f"{DAYS[weekday]} {hour:02d} h" for weekday, hour in places]
 
 
-def _mean(value: float) -> str:
+def _mean_text(value: float) -> str:
     return "" if math.isnan(value) else f"{value:.1f}"
 
 
-def _weekend(hourly: Course) -> str:
+def _weekend_sentence(hourly: Course) -> str:
     """Compare the mean idle nodes of weekends with those of other days in a sentence; empty if they
     differ little.
     """
@@ -120,8 +126,8 @@ def _weekend(hourly: Course) -> str:
     if larger < _MIN_WEEKEND_RATIO * smaller:
         return ""
     return (
-        f"Weekends have {about(weekend_nodes)} idle nodes on average, other days "
-        f"{about(other_nodes)}."
+        f"Weekends have {three_digits(weekend_nodes)} idle nodes on average, other days "
+        f"{three_digits(other_nodes)}."
     )
 
 
@@ -133,8 +139,8 @@ def _hours_chart(hourly: Course, highest: float, cap: int | None) -> Chart:
     chart = Chart(float(hours), max(highest * 1.04, 1.0))
     places = list(range(hours + 1))
     clock, weekday = hourly.clock_hours, hourly.weekdays
-    _bands(chart, [hour >= _NIGHT_H[0] or hour < _NIGHT_H[1] for hour in clock], "night")
-    _bands(chart, np.isnan(hourly.idle).tolist(), "out")
+    _shade_runs(chart, [hour >= _NIGHT_H[0] or hour < _NIGHT_H[1] for hour in clock], "night")
+    _shade_runs(chart, np.isnan(hourly.idle).tolist(), "out")
     chart.steps(places, hourly.idle, "idle")
     chart.steps(places, hourly.used, "training")
     chart.grid(ticks(highest))
@@ -160,7 +166,7 @@ def _hours_chart(hourly: Course, highest: float, cap: int | None) -> Chart:
     return chart
 
 
-def _bands(chart: Chart, marked: Sequence[bool], kind: str) -> None:
+def _shade_runs(chart: Chart, marked: Sequence[bool], kind: str) -> None:
     """Shade each run of marked hours or days, with ``kind`` as style."""
     edges = np.flatnonzero(np.diff(np.concatenate(([0], np.array(marked, dtype=np.int64), [0]))))
     for begin, end in edges.reshape(-1, 2).tolist():
@@ -171,7 +177,7 @@ def _days_chart(days: Course) -> Chart:
     """Draw the mean idle and training nodes of each day, for the strip below the hours."""
     highest = float(np.nanmax(days.idle, initial=1.0))
     chart = Chart(float(len(days.idle)), highest * 1.04)
-    _bands(chart, [at.weekday() in _WEEKEND for at in days.begins], "night")
+    _shade_runs(chart, [at.weekday() in _WEEKEND for at in days.begins], "night")
     places = list(range(len(days.idle) + 1))
     chart.steps(places, days.idle, "idle")
     chart.steps(places, days.used, "training")
@@ -220,7 +226,7 @@ def number_picture(
     plain = [(jobs.jobs, jobs.share) for jobs in figures.plain]
     scale = _scale_of(work, plain, figures.trainings)
     plain = [point for point in plain if point[0] >= scale.lowest]
-    caps = _caps(work, scale, usable)
+    caps = _cap_points(work, scale, usable)
     is_capped = min(share for _, share in caps) < 1 - _MIN_DIFFERENCE
     chart = Chart(scale.width, 1.04)
     chart.grid((0.0, 0.5, 1.0), "{:.0%}")
@@ -240,7 +246,7 @@ def number_picture(
         [scale.on_axis(points) for points in lines],
     )
     _number_axis(chart, scale)
-    title = _title(figures, is_capped)
+    title = _number_title(figures, is_capped)
     dotted = ""
     if is_capped:
         nodes = counted(figures.nodes_each, "node")
@@ -270,7 +276,7 @@ def _scale_of(
     return _NumberScale(lowest, max(numbers))
 
 
-def _caps(
+def _cap_points(
     work: Sequence[tuple[int, float]], scale: _NumberScale, usable: Callable[[int], float]
 ) -> list[tuple[int, float]]:
     """Return points (number, share) of the most that trainings can hold: at every replayed number
@@ -315,7 +321,7 @@ def _job_labels(
     ]
 
 
-def _title(figures: ReportFigures, is_capped: bool) -> str:
+def _number_title(figures: ReportFigures, is_capped: bool) -> str:
     """Return the title of :func:`number_picture`: what it shows of trainings against plain jobs, in
     one claim.
     """
@@ -358,7 +364,8 @@ def _labeled_trainings(work: Sequence[tuple[int, float]], trainings: int) -> lis
     shares = dict(work)
     (first, first_share), (last, last_share) = work[0], work[-1]
     names = [(trainings, f"{counted(trainings, 'training')}: {precise(shares[trainings])}")]
-    if first_share > _NEARLY_ALL - 0.1 and first != trainings:
+    is_first_enough = first_share > _MOST and first != trainings
+    if is_first_enough:
         return [(first, f"{counted(first, 'training')}: {precise(first_share)}"), *names]
     if last_share - shares[trainings] > 2 * _MIN_DIFFERENCE:
         names.append((last, f"{last:,}: {precise(last_share)}"))

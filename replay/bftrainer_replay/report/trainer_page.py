@@ -33,12 +33,12 @@ def trainer_page(
     edges, speed, reached = speeds(history.points)
     points = [
         (
-            f"{p.at_s:.3f}",
-            f"{p.samples:.10g}",
-            "" if p.step is None else str(p.step),
-            "" if p.loss is None else f"{p.loss:.6g}",
+            f"{point.at_s:.3f}",
+            f"{point.samples:.10g}",
+            "" if point.step is None else str(point.step),
+            "" if point.loss is None else f"{point.loss:.6g}",
         )
-        for p in history.points
+        for point in history.points
     ]
     course = [
         (f"{at:.3f}", f"{n:.10g}", f"{rate:.6g}")

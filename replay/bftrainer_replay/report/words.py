@@ -26,7 +26,7 @@ def listed(words: Sequence[str]) -> str:
     return " and ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))
 
 
-def about(value: float) -> str:
+def three_digits(value: float) -> str:
     """Write a number with three digits: no log and no replay knows more."""
     if value >= 999_500:
         return f"{value / 1e6:.3g} million" if value < 999.5e6 else f"{value / 1e6:,.0f} million"

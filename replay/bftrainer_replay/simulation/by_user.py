@@ -105,15 +105,15 @@ class ByUser(Wrapped):
         decisions.
         """
         memory = state.memory if isinstance(state.memory, UserMemories) else UserMemories()
-        states = self._states(state, memory)
+        states = self._states_by_user(state, memory)
         held = {user: _held_nodes(own) for user, own in states.items()}
         wants = {user: _largest_demand(own) for user, own in states.items()}
         has = {user: len(nodes) for user, nodes in held.items()}
         unused: dict[str, Unused] = {}
         if self.how is Users.SHARE:
-            unused = self._unused(states, len(state.pool), wants, has, memory.unused)
-        counts, shares, wake_at_s = self._nodes(state, wants, has, memory.shares)
-        nodes_of = _divided(state.pool, held, counts)
+            unused = self._unused_by_user(states, len(state.pool), wants, has, memory.unused)
+        counts, shares, wake_at_s = self._nodes_by_user(state, wants, has, memory.shares)
+        nodes_of = _divided_pool(state.pool, held, counts)
         count_of: dict[str, int] = {}
         inner: dict[str, object] = {}
         for user, own in states.items():
@@ -133,7 +133,7 @@ class ByUser(Wrapped):
         )
         return decision, UserMemories(inner, shares, unused)
 
-    def _states(self, state: State, memory: UserMemories) -> dict[str, State]:
+    def _states_by_user(self, state: State, memory: UserMemories) -> dict[str, State]:
         """Return the state of each user alone: the user's trainers, with the memory of the user's
         policy.
         """
@@ -153,7 +153,7 @@ class ByUser(Wrapped):
             for user in sorted({*active_of, *queue_of})
         }
 
-    def _unused(
+    def _unused_by_user(
         self,
         states: Mapping[str, State],
         pool: int,
@@ -168,7 +168,7 @@ class ByUser(Wrapped):
         unused = dict[str, Unused]()
         idle = pool - sum(has.values())
         for user, own in states.items():
-            trainers = frozenset(trainer.id for trainer in _trainers(own))
+            trainers = frozenset(trainer.id for trainer in _all_trainers(own))
             previous = before.get(user, Unused())
             present = previous.now(trainers, wants[user], has[user], idle, own.at_s)
             unused[user] = present
@@ -178,7 +178,7 @@ class ByUser(Wrapped):
                 wants[user] = min(wants[user], present.cap.nodes)
         return unused
 
-    def _nodes(
+    def _nodes_by_user(
         self,
         state: State,
         wants: Mapping[str, int],
@@ -198,7 +198,7 @@ class ByUser(Wrapped):
         if self.how is Users.SHARE:
             free = pool - sum(held.values())
             idle = [f"idle {i}" for i in range(free)]
-            claims = self._claims(state, wants, held, is_short=not free)
+            claims = self._claims_by_user(state, wants, held, is_short=not free)
             for user, claim in claims.items():
                 others = [other for name, other in claims.items() if name != user]
                 memory = before.get(user, ShareMemory())
@@ -208,18 +208,18 @@ class ByUser(Wrapped):
                 has[user] -= share.release_count
                 wake_at_s = min(wake_at_s, share.next_change_s)
             self.given_up.append(sum(held.values()) - sum(has.values()))
-        for user in self._order(state, has):
+        for user in self._poll_order(state, has):
             has[user] += max(min(pool - sum(has.values()), int(limits[user]) - has[user]), 0)
         return has, shares, wake_at_s if wake_at_s > state.at_s else state.at_s + 1.0
 
-    def _claims(
+    def _claims_by_user(
         self, state: State, wants: Mapping[str, int], held: Mapping[str, int], *, is_short: bool
     ) -> dict[str, Sharer]:
         """Return, for each user, what the user's pilot tells the others: the nodes that it wants
         and holds (:class:`Sharer`).
         """
         smallest: dict[str, int] = {}
-        for trainer in _trainers(state):
+        for trainer in _all_trainers(state):
             user = self.user_of[trainer.id]
             smallest[user] = min(smallest.get(user, trainer.min_nodes), trainer.min_nodes)
         return {
@@ -227,7 +227,7 @@ class ByUser(Wrapped):
             for user in wants
         }
 
-    def _order(self, state: State, has: Mapping[str, int]) -> Sequence[str]:
+    def _poll_order(self, state: State, has: Mapping[str, int]) -> Sequence[str]:
         """Draw the order in which the users' pilots poll; it depends only on the seed and the time,
         so it is the same in every replay.
         """
@@ -257,7 +257,7 @@ def outcomes_by_user(
     """Compare each user's outcome with what ``policy`` does for the user alone on every U-th node,
     the mean of up to :data:`DEALS` choices of these nodes.
     """
-    window, work = scenario.window, _work(scenario.arrivals, outcome)
+    window, work = scenario.window, _work_by_user(scenario.arrivals, outcome)
     names = sorted(window.initial.union(*(event.change.joined for event in window.events)))
     users = sorted(work)
     outcomes = []
@@ -268,21 +268,21 @@ def outcomes_by_user(
         for deal in range(deals):
             part = of_nodes(window, names[(i + deal) % len(users) :: len(users)])
             alone = replace(scenario, window=part, arrivals=own)
-            total += _work(own, play(alone, policy, keep_entries=False))[user]
+            total += _work_by_user(own, play(alone, policy, keep_entries=False))[user]
         outcomes.append(UserOutcome(user, work[user], total / deals))
     return tuple(outcomes)
 
 
-def _work(arrivals: Sequence[Arrival], outcome: ReplayOutcome) -> dict[str, float]:
+def _work_by_user(arrivals: Sequence[Arrival], outcome: ReplayOutcome) -> dict[str, float]:
     """The one-node hours that each user's trainers did."""
-    user_of = {a.trainer.id: a.user for a in arrivals}
+    user_of = {arrival.trainer.id: arrival.user for arrival in arrivals}
     work = dict.fromkeys(user_of.values(), 0.0)
     for run in outcome.runs:
         work[user_of[run.trainer.id]] += run.samples / one_node_rate(run.trainer) / 3600
     return work
 
 
-def _trainers(state: State) -> list[Trainer]:
+def _all_trainers(state: State) -> list[Trainer]:
     """The admitted trainers, then those in the queue."""
     return [*(active.trainer for active in state.active), *state.queue]
 
@@ -294,10 +294,10 @@ def _held_nodes(state: State) -> frozenset[str]:
 
 def _largest_demand(state: State) -> int:
     """The nodes that all trainers could use together."""
-    return sum(trainer.max_nodes for trainer in _trainers(state))
+    return sum(trainer.max_nodes for trainer in _all_trainers(state))
 
 
-def _divided(
+def _divided_pool(
     pool: frozenset[str], held: Mapping[str, frozenset[str]], counts: Mapping[str, int]
 ) -> dict[str, frozenset[str]]:
     """Assign ``counts`` nodes of the pool to each user: first those that the user's trainers hold,

@@ -105,13 +105,13 @@ def forecast(runs: PastRuns, now_s: float, pool: float | None) -> Forecast | Non
     The distribution of the past runs is widened by how wrong it would have been in the past.
     """
     run_count = len(runs.start_s)
-    present = _distribution(runs.known_at(now_s, run_count), now_s, pool)
+    present = _forecast_distribution(runs.known_at(now_s, run_count), now_s, pool)
     if present is None or not np.isfinite(present.median_s):
         return None
     errors, moments_s = [], []
     for index in range(int(_WARM_UP_SHARE * run_count), run_count):
         at_s = float(runs.start_s[index])
-        past = _distribution(runs.known_at(at_s, index), at_s, float(runs.pool[index]))
+        past = _forecast_distribution(runs.known_at(at_s, index), at_s, float(runs.pool[index]))
         if past is not None and at_s + runs.took_s[index] <= now_s:
             errors.append(_scaled_error(past, float(runs.took_s[index])))
             moments_s.append(at_s)
@@ -133,7 +133,7 @@ def forecast(runs: PastRuns, now_s: float, pool: float | None) -> Forecast | Non
     )
 
 
-def _distribution(runs: PastRuns, now_s: float, pool: float | None) -> Forecast | None:
+def _forecast_distribution(runs: PastRuns, now_s: float, pool: float | None) -> Forecast | None:
     """Return the distribution of the past runs, weighted by how recent they are and how alike their
     pool was; None if too few have ended. Runs that the log cut off count as censored
     (Kaplan-Meier).

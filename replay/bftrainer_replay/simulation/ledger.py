@@ -86,7 +86,7 @@ class Ledger:
                 taken_nodes=self._taken_nodes(state) if left else 0,
                 invested_samples=sum(
                     [
-                        self._investment(active, n)
+                        self._rescale_investment(active, n)
                         for active, n in planned
                         if n != len(active.nodes)
                     ],
@@ -103,7 +103,7 @@ class Ledger:
             for active in state.active
         )
 
-    def _investment(self, active: Active, nodes: int) -> float:
+    def _rescale_investment(self, active: Active, nodes: int) -> float:
         """Return O_j(C_j) * R_j of one trainer that is to have ``nodes`` nodes. It still runs on
         C_j nodes: the decision has not been applied yet.
         """

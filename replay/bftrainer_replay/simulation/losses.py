@@ -25,13 +25,13 @@ class LossCurve:
 
     def at(self, done: float) -> float:
         """Return E at the completed share ``done``: 1 at 0, 0 at 1."""
-        rate = _rate(self.early)
+        rate = _decay_rate(self.early)
         total_reduction = -math.expm1(-rate)
         return 1.0 + math.expm1(-rate * done) / total_reduction
 
 
 @lru_cache
-def _rate(early: float) -> float:
+def _decay_rate(early: float) -> float:
     """Return the k with (1 - e^(-0.2 k)) / (1 - e^(-k)) = early, by bisection."""
     low, high = 1e-6, 200.0
     for _ in range(200):

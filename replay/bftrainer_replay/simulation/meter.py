@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from bftrainer.decide.domain.events import RateSeen, StallSeen
 from bftrainer_replay.simulation.progress import CostModel, ReplayedTrainer
 
-GROWTH = 0.25
+WINDOW_GROWTH = 0.25
 """Windows grow: each lasts at least this share of the time measured so far on the same nodes."""
 
 
@@ -63,20 +63,22 @@ class Meter:
             window_s = self.windows_s.get(name)
             if window_s is None or not run.nodes:
                 continue
-            segment = self._segment(name, run)
+            segment = self._current_segment(name, run)
             steady_s = max(run.since_s, run.ready_s)
             begin_s = max(steady_s, segment.until_s)
-            if at_s - begin_s < max(window_s, GROWTH * (at_s - steady_s)):
+            # On the same nodes, windows become longer: a long run needs no more measurements.
+            shortest_s = max(window_s, WINDOW_GROWTH * (at_s - steady_s))
+            if at_s - begin_s < shortest_s:
                 continue
             if not segment.measured and run.ready_s > run.since_s:
-                measurements.append(self._stall(name, segment.grew, run))
+                measurements.append(self._measured_stall(name, segment.grew, run))
             rate = self._with_noise(run.rate)
             measurements.append(RateSeen(name, run.nodes, rate, at_s - begin_s))
             segment.until_s = at_s
             segment.measured = True
         return tuple(measurements)
 
-    def _stall(self, name: str, grew: bool, run: ReplayedTrainer) -> StallSeen:
+    def _measured_stall(self, name: str, grew: bool, run: ReplayedTrainer) -> StallSeen:
         """Return the measured cost of the last rescale; of one in which workers started, its two
         parts.
         """
@@ -88,7 +90,7 @@ class Meter:
         switch_s = run.ready_s - max(run.switch_s, run.stalled_until_s)
         return StallSeen(name, True, self._with_noise(switch_s), self._with_noise(start_s))
 
-    def _segment(self, name: str, run: ReplayedTrainer) -> _Segment:
+    def _current_segment(self, name: str, run: ReplayedTrainer) -> _Segment:
         """Return the trainer's segment; after a rescale, a new one."""
         segment = self._segments.get(name)
         if segment is None or segment.since_s != run.since_s:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from bftrainer.decide.domain.model import Trainer
 from bftrainer.decide.domain.ports import Policy
 from bftrainer_replay.analysis.window_fragments import pool_sizes_of
-from bftrainer_replay.logs.model import LogWindow, piece, within
+from bftrainer_replay.logs.model import LogWindow, piece, spans_within
 from bftrainer_replay.simulation.play import Scenario, play
 from bftrainer_replay.simulation.progress import CostModel
 from bftrainer_replay.simulation.replay_world import Arrival
@@ -68,7 +68,7 @@ def without_gaps(log: LogWindow) -> LogWindow:
         return log
 
     def shifted_s(at_s: float) -> float:
-        earlier_gaps = within(log.gaps, log.start_s, at_s)
+        earlier_gaps = spans_within(log.gaps, log.start_s, at_s)
         return at_s - sum(end_s - start_s for start_s, end_s in earlier_gaps)
 
     events = tuple(replace(event, at_s=shifted_s(event.at_s)) for event in log.events)

@@ -107,7 +107,7 @@ def play(
     for arrival in arrivals:
         check_needs(policy, scenario.cost_model.costs_of(arrival.trainer))
     began = time.perf_counter()
-    max_parallel = _places(policy, scenario)
+    max_parallel = _max_parallel(policy, scenario)
     world = ReplayWorld(
         scenario.window,
         arrivals,
@@ -172,14 +172,17 @@ def _by_engine(
 
 def trainings_of(scenario: Scenario) -> Scenario:
     """Return the scenario without the trainers that are pools of independent tasks (``fill``)."""
-    return replace(scenario, arrivals=tuple(a for a in scenario.arrivals if not a.trainer.fill))
+    return replace(
+        scenario,
+        arrivals=tuple(arrival for arrival in scenario.arrivals if not arrival.trainer.fill),
+    )
 
 
-def _places(policy: Policy, scenario: Scenario) -> int | None:
+def _max_parallel(policy: Policy, scenario: Scenario) -> int | None:
     """P_jmax of the scenario, or enough for its trainers; None if the policy has no limit."""
     if is_unlimited(policy) or (scenario.max_parallel is None and has_priority_order(policy)):
         return None
-    trained = [a.trainer for a in trainings_of(scenario).arrivals]
+    trained = [arrival.trainer for arrival in trainings_of(scenario).arrivals]
     return scenario.max_parallel or enough_trainers(scenario.window, trained)
 
 
@@ -284,7 +287,8 @@ def _on_constant_nodes(scenario: Scenario, nodes: int, on_time: OnTime | None) -
 def free_of_costs(arrivals: tuple[Arrival, ...]) -> tuple[Arrival, ...]:
     """The same trainers with their true curves and without rescale costs."""
     return tuple(
-        replace(a, trainer=_free_of_costs(a.actual or a.trainer), actual=None) for a in arrivals
+        replace(arrival, trainer=_free_of_costs(arrival.actual or arrival.trainer), actual=None)
+        for arrival in arrivals
     )
 
 

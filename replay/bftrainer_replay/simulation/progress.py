@@ -141,7 +141,7 @@ class ReplayedTrainer:
 
     def __post_init__(self) -> None:
         self._rates = rates(self.trainer)
-        self._costs = _stalls(self.trainer, self.cost_model)
+        self._costs = _with_stall_costs(self.trainer, self.cost_model)
         self.total = math.inf if self.trainer.samples_total is None else self.trainer.samples_total
         self.refresh()
 
@@ -197,7 +197,7 @@ class ReplayedTrainer:
             self.rate * max(stalled_s - preempted_s, 0.0) + (self.rate - self.slow_rate) * slow_s
         )
         self.node_s += self.nodes * (at_s - self.since_s)
-        self.stalled_node_s += self.nodes * stalled_s + len(self._starting()) * slow_s
+        self.stalled_node_s += self.nodes * stalled_s + len(self._starting_nodes()) * slow_s
         if self.checkpoint_s is not None and self.rate > 0:
             behind_s = (at_s - self.trains_since_s) % self.checkpoint_s
             if at_s - behind_s > self.since_s:
@@ -220,7 +220,7 @@ class ReplayedTrainer:
         if (
             self.cost_model is not CostModel.PAPER
             and not self.rigid
-            and not self._starting().issuperset(lost)
+            and not self._starting_nodes().issuperset(lost)
         ):
             self.preempted_until_s = max(self.preempted_until_s, at_s + self._costs.scale_down_s)
         self._set_nodes(kept, at_s, stalls=not self.rigid)
@@ -273,7 +273,7 @@ class ReplayedTrainer:
         self.samples -= lump
         self.lost_to_preemption += lump
 
-    def _starting(self) -> Nodes:
+    def _starting_nodes(self) -> Nodes:
         """Return the nodes of the trainer that do not train yet."""
         pending = self._rescaling
         if pending is None or pending.switch_s is None:
@@ -356,7 +356,7 @@ class ReplayedPool(ReplayedTrainer):
         self.node_names, self.nodes = after, len(after)
 
 
-def _stalls(trainer: Trainer, model: CostModel) -> Trainer:
+def _with_stall_costs(trainer: Trainer, model: CostModel) -> Trainer:
     """Return the trainer with its costs as the model charges them as stalls; ``delay`` has a start
     only.
     """

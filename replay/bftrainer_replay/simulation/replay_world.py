@@ -142,7 +142,7 @@ class ReplayWorld:
                 at_s, min([run.finishes_s for run in self._started.values()], default=math.inf)
             )
         if at_s > self.window.end_s:
-            self._end()
+            self._end_replay()
             return None
         self.now_s = at_s
         measured = self.meter.read(self._started, at_s)  # before the runs are changed
@@ -159,7 +159,7 @@ class ReplayWorld:
             at_s,
             tuple(changes),
             done,
-            self._losses(done),
+            self._present_losses(done),
             measured=measured,
             all_joined=self._is_pool_complete,
         )
@@ -195,7 +195,7 @@ class ReplayWorld:
             done.lost_to_rescale + sum([run.lost_to_rescale for run in runs]),
         )
 
-    def _losses(self, done: tuple[tuple[str, float], ...]) -> tuple[tuple[str, float], ...]:
+    def _present_losses(self, done: tuple[tuple[str, float], ...]) -> tuple[tuple[str, float], ...]:
         """Return the present loss of each trainer, as an evaluation function of its progress; a
         trainer without a loss curve, or before its first sample, reports none.
         """
@@ -292,7 +292,7 @@ class ReplayWorld:
             submitted.append(TrainerSubmitted(trainer))
         return submitted
 
-    def _end(self) -> None:
+    def _end_replay(self) -> None:
         """End the replay: credit all progress up to the end of the window."""
         self.now_s = self.window.end_s
         self._has_ended = True

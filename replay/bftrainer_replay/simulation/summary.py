@@ -104,7 +104,7 @@ def summarize(policy: str, scenario: Scenario, outcome: ReplayOutcome, bounds: B
         submitted=len(trainings),
         work_ran_out_at=_time_text(ran_out_s(outcome, scenario)),
         bound_work_ran_out_at=_time_text(bounds.ran_out_s),
-        decision_s=_latency(outcome.decision_s),
+        decision_s=_latency_of(outcome.decision_s),
         wall_s=outcome.wall_s,
     )
 
@@ -122,7 +122,7 @@ def _plain_share(scenario: Scenario, pool: Trainer) -> float:
     return plain_jobs(scenario.window, (largest,), pool.growth_s)[0].share
 
 
-def _latency(decision_s: Sequence[float]) -> Latency:
+def _latency_of(decision_s: Sequence[float]) -> Latency:
     """Median, 99th percentile and maximum of the decisions' times; 0 without decisions."""
     times_s = np.array(decision_s or (0.0,))
     p50, p99, worst = (float(value) for value in np.percentile(times_s, (50, 99, 100)))

@@ -54,7 +54,7 @@ def time_to_done(
         finished_s.get(arrival.trainer.id) for arrival in arrivals if arrival.at_s <= window.end_s
     ]
     done_s = [window.end_s if end_s is None else end_s for end_s in ends_s]
-    return _summary(submitted_s, done_s, unfinished=ends_s.count(None))
+    return _times_summary(submitted_s, done_s, unfinished=ends_s.count(None))
 
 
 def fluid_bound(window: LogWindow, arrivals: Sequence[Arrival]) -> TimeToDone | None:
@@ -82,8 +82,8 @@ def fluid_bound(window: LogWindow, arrivals: Sequence[Arrival]) -> TimeToDone | 
         for at_s, trainer in zip(submitted_s, trainers, strict=True)
     ]
     # Which trainer has which completion is not fixed: the bound is on the mean and on the last.
-    fluid = _summary(submitted_s, done_s.tolist(), int(is_unfinished.sum()))
-    alone = _summary(submitted_s, np.minimum(alone_s, window.end_s).tolist(), 0)
+    fluid = _times_summary(submitted_s, done_s.tolist(), int(is_unfinished.sum()))
+    alone = _times_summary(submitted_s, np.minimum(alone_s, window.end_s).tolist(), 0)
     if fluid.mean_h is None or fluid.last_h is None or alone.mean_h is None or alone.last_h is None:
         return fluid
     return TimeToDone(
@@ -103,7 +103,9 @@ def _submitted_s(window: LogWindow, arrivals: Sequence[Arrival]) -> list[float]:
     ]
 
 
-def _summary(since_s: Sequence[float], done_s: Sequence[float], unfinished: int) -> TimeToDone:
+def _times_summary(
+    since_s: Sequence[float], done_s: Sequence[float], unfinished: int
+) -> TimeToDone:
     """Compute mean, percentile and last of the times between submissions and ends."""
     if not done_s:
         return TimeToDone(None, None, None, 0)

@@ -87,7 +87,7 @@ class _Admitted:
         self.solver.changeRowBounds(
             self.finished_row, float(max(0, k - self.max_parallel)), highspy.kHighsInf
         )
-        return _solve(self.solver)
+        return _solve_from_basis(self.solver)
 
 
 def upper_bound(sizes: PoolSizes, trainers: Sequence[Trainer], max_parallel: int) -> float:
@@ -104,14 +104,14 @@ def upper_bound(sizes: PoolSizes, trainers: Sequence[Trainer], max_parallel: int
     # Trainers of one model and length share a column.
     groups: dict[tuple[int, float | None], int] = {}
     group_of = [
-        groups.setdefault((m, t.samples_total), len(groups))
-        for m, t in zip(model_of_trainer, trainers, strict=True)
+        groups.setdefault((m, trainer.samples_total), len(groups))
+        for m, trainer in zip(model_of_trainer, trainers, strict=True)
     ]
     lengths = []
     for m, total in groups:
         samples = max(models[m].curve.per_s) * span_s if total is None else total
         lengths.append(samples / _UNIT_SAMPLES)
-    solver, finished_row = _program(levels, models, list(groups), max_parallel)
+    solver, finished_row = _linear_program(levels, models, list(groups), max_parallel)
     program = _Admitted(solver, finished_row, group_of, lengths, max_parallel, [0] * len(groups))
     # While all trainers can be finished, one more of them is more samples: the maximum is at the
     # last such K, or beyond.
@@ -139,7 +139,9 @@ def _models_of(trainers: Sequence[Trainer]) -> tuple[list[int], list[_Model]]:
     the models.
     """
     places: dict[tuple[Curve, tuple[int, ...]], int] = {}
-    model_of_trainer = [places.setdefault((t.curve, sizes_of(t)), len(places)) for t in trainers]
+    model_of_trainer = [
+        places.setdefault((trainer.curve, sizes_of(trainer)), len(places)) for trainer in trainers
+    ]
     models = []
     for (curve, sizes), m in places.items():
         bends = {n for n in curve.nodes if sizes and sizes[0] <= n <= sizes[-1]}
@@ -148,7 +150,7 @@ def _models_of(trainers: Sequence[Trainer]) -> tuple[list[int], list[_Model]]:
     return model_of_trainer, models
 
 
-def _program(
+def _linear_program(
     levels: _Levels,
     models: Sequence[_Model],
     groups: Sequence[tuple[int, float | None]],
@@ -217,7 +219,7 @@ def _levels_of(sizes: PoolSizes) -> _Levels:
     return _Levels(bin_s.tolist(), (bin_node_s / bin_s).tolist())
 
 
-def _solve(solver: highspy.Highs) -> float | None:
+def _solve_from_basis(solver: highspy.Highs) -> float | None:
     """Solve the program from the basis of the last solution; None if it is infeasible.
 
     HiGHS seldom gives up from a basis ("Unknown"); it then starts again.

@@ -80,7 +80,9 @@ class Inputs:
     @cached_property
     def arrival_digests(self) -> dict[tuple[str, str, int], str]:
         """A hash of the content of each workload."""
-        return {name: _digest(map(repr, arrivals)) for name, arrivals in self.arrivals.items()}
+        return {
+            name: _lines_digest(map(repr, arrivals)) for name, arrivals in self.arrivals.items()
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,11 +129,14 @@ def each_once(tasks: Iterable[Task]) -> tuple[Task, ...]:
 def _window_digest(window: LogWindow) -> str:
     """A hash of all that a replay uses of a window."""
     head = (window.start_s, window.end_s, sorted(window.initial))
-    events = ((e.at_s, sorted(e.change.joined), sorted(e.change.left)) for e in window.events)
-    return _digest(map(repr, (head, *events)))
+    events = (
+        (event.at_s, sorted(event.change.joined), sorted(event.change.left))
+        for event in window.events
+    )
+    return _lines_digest(map(repr, (head, *events)))
 
 
-def _digest(lines: Iterable[str]) -> str:
+def _lines_digest(lines: Iterable[str]) -> str:
     """A hash of the lines and their order."""
     digest = hashlib.sha256()
     for line in lines:

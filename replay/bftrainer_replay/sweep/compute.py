@@ -37,13 +37,13 @@ def compute(task: Task, inputs: Inputs) -> Result:
         return result
     parts = []
     for number in range(cell.split):
-        result, _ = replayed(cell, _part(scenario, number, cell.split))
+        result, _ = replayed(cell, _part_of_pilot(scenario, number, cell.split))
         parts.append(result)
     # The pilots run at the same time: the span is not a sum.
     return {**added_up(parts), "span_h": parts[0]["span_h"]}
 
 
-def _part(whole: Scenario, number: int, split: int) -> Scenario:
+def _part_of_pilot(whole: Scenario, number: int, split: int) -> Scenario:
     """Return the scenario of pilot ``number`` of ``split``: its nodes, its trainers and its part of
     P_jmax.
     """

@@ -32,7 +32,7 @@ def detail_of(scenario: Scenario, outcome: ReplayOutcome) -> dict[str, object]:
     """Return the :class:`Detail` of a replay as a JSON object."""
     window, entries = scenario.window, outcome.entries
     edges_s = np.linspace(window.start_s, window.end_s, _STEPS + 1)
-    at_s = np.array([*(e.at_s for e in entries), window.end_s])
+    at_s = np.array([*(entry.at_s for entry in entries), window.end_s])
     lengths = np.diff(at_s)
 
     def means(nodes: list[int]) -> list[float]:
@@ -42,8 +42,8 @@ def detail_of(scenario: Scenario, outcome: ReplayOutcome) -> dict[str, object]:
 
     return {
         "edges_s": edges_s.tolist(),
-        "idle": means([e.pool_nodes for e in entries]),
-        "used": means([e.used_nodes for e in entries]),
+        "idle": means([entry.pool_nodes for entry in entries]),
+        "used": means([entry.used_nodes for entry in entries]),
     }
 
 

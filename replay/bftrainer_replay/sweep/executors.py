@@ -92,7 +92,7 @@ def _user_executor(name: str) -> Iterator[Executor]:
     returns.
     """
     loaded = _imported_object(name)
-    executor = loaded if isinstance(loaded, Executor) else _built(loaded, name)
+    executor = loaded if isinstance(loaded, Executor) else _call_builder(loaded, name)
     if not isinstance(executor, Executor):
         raise UserError(
             f"--workers {name}: gives a {type(executor).__name__}, expected a "
@@ -102,7 +102,7 @@ def _user_executor(name: str) -> Iterator[Executor]:
         yield executor
 
 
-def _built(build: Callable[[], Any], name: str) -> Any:
+def _call_builder(build: Callable[[], Any], name: str) -> Any:
     """Call the user's function ``name``. Raises ``UserError`` if it raises anything."""
     try:
         return build()

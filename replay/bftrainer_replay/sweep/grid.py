@@ -22,8 +22,8 @@ from bftrainer.decide.allocation.objectives import usual_objective
 from bftrainer.errors import InputFileError, InvalidValueError, UserError
 from bftrainer.plugins import find_objective
 from bftrainer_replay.logs.event_log import format_time, parse_time
-from bftrainer_replay.logs.model import EventLog, LogWindow, cut
-from bftrainer_replay.logs.node_list import read_node_list, spread
+from bftrainer_replay.logs.model import EventLog, LogWindow, restricted_log
+from bftrainer_replay.logs.node_list import hashed_sample, read_node_list
 from bftrainer_replay.logs.open import open_log
 from bftrainer_replay.logs.partition import in_partition
 from bftrainer_replay.logs.source import ImportOptions
@@ -165,12 +165,12 @@ def read_sweep(path: Path) -> GridSweep:
     file = read_toml(path, GridFile)
     folder = path.parent
     windows = windows_of(file.logs, folder)
-    sources = _workloads(file.workloads, folder)
+    sources = _read_workloads(file.workloads, folder)
     cells = cells_of(file.grid, tuple(windows), tuple([source.name for source in sources]))
     return GridSweep(cells, inputs_of(windows, sources, cells))
 
 
-def _workloads(tables: Sequence[TrainersTable], folder: Path) -> list[SweepWorkload]:
+def _read_workloads(tables: Sequence[TrainersTable], folder: Path) -> list[SweepWorkload]:
     """Read the workloads of a grid; those with the same name become NAME, NAME#2 ..., since two
     files of one name, or other curves, make other trainers.
     """
@@ -178,8 +178,8 @@ def _workloads(tables: Sequence[TrainersTable], folder: Path) -> list[SweepWorkl
     for table in tables:
         workload = workload_of(
             WorkloadTable(
-                trainers=_resolved(folder, table.trainers),
-                curves=_resolved(folder, table.curves),
+                trainers=_resolved_path(folder, table.trainers),
+                curves=_resolved_path(folder, table.curves),
                 kind=table.kind,
                 model=table.model,
             )
@@ -197,12 +197,12 @@ def cells_of(grid: GridTable, logs: Sequence[str], workloads: Sequence[str]) -> 
     names = tuple(type(grid).model_fields)
     axes = [getattr(grid, name) or (None,) for name in names]
     return tuple(
-        _cell(log, workload, dict(zip(names, values, strict=True)))
+        _combination_cell(log, workload, dict(zip(names, values, strict=True)))
         for log, workload, *values in itertools.product(logs, workloads, *axes)
     )
 
 
-def _cell(log: str, workload: str, values: dict[str, Any]) -> Cell:
+def _combination_cell(log: str, workload: str, values: dict[str, Any]) -> Cell:
     """Build the cell of one combination; the default objective depends on P_jmax, and that of T_fwd
     on the objective.
     """
@@ -235,11 +235,11 @@ def windows_of(tables: Sequence[LogTable], folder: Path) -> dict[str, LogWindow]
         if name in windows:
             name = f"{name}#{len(windows) + 1}"
         log, remarks = logs[key]
-        windows[name] = replace(_window(table, log, folder), remarks=remarks)
+        windows[name] = replace(_cut_window(table, log, folder), remarks=remarks)
     return windows
 
 
-def _window(table: LogTable, log: EventLog, folder: Path) -> LogWindow:
+def _cut_window(table: LogTable, log: EventLog, folder: Path) -> LogWindow:
     """Cut the window that the grid file describes out of a log; raises :class:`InputFileError` for
     a window that the log does not have.
     """
@@ -257,7 +257,7 @@ def _window(table: LogTable, log: EventLog, folder: Path) -> LogWindow:
     nodes = _chosen_nodes(table, log, folder)
     if table.partition is not None and nodes is not None:
         raise InputFileError(where, "partition cannot be combined with nodes or node_list")
-    window = cut(
+    window = restricted_log(
         log,
         start_s=start_s,
         end_s=end_s,
@@ -286,11 +286,11 @@ def _chosen_nodes(table: LogTable, log: EventLog, folder: Path) -> tuple[str, ..
     count = len(names) if table.nodes is None else table.nodes
     if count > len(names):
         raise InputFileError(str(table.path), f"nodes = {count}: there are only {len(names)}")
-    # The first names of a log would be no fair sample of it (:func:`spread`).
-    return spread(names, count) if table.node_list is None else names[:count]
+    # The first names of a log would be no fair sample of it (:func:`hashed_sample`).
+    return hashed_sample(names, count) if table.node_list is None else names[:count]
 
 
-def _resolved(folder: Path, path: Path | None) -> Path | None:
+def _resolved_path(folder: Path, path: Path | None) -> Path | None:
     return None if path is None else folder / path
 
 

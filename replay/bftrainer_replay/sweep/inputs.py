@@ -25,10 +25,10 @@ from bftrainer_replay.workload.curves import (
 )
 from bftrainer_replay.workload.workload import (
     SAMPLES_TOTAL,
-    diverse,
     hpo,
     read_workload,
     submissions,
+    trainers_of_many_users,
 )
 
 WorkloadKind = Literal["hpo", "diverse"]
@@ -93,14 +93,20 @@ def workload_of(table: WorkloadTable) -> SweepWorkload:
     def generated_trainers(
         window: LogWindow, seed: int, *, places: int = 0, units: int = 1
     ) -> tuple[Arrival, ...]:
-        times = submissions(window.start_s, enough(window, curves, places, units), 0.0)
-        return hpo(model, times, curves) if table.kind == "hpo" else diverse(times, seed, curves)
+        times = submissions(window.start_s, outlasting_count(window, curves, places, units), 0.0)
+        return (
+            hpo(model, times, curves)
+            if table.kind == "hpo"
+            else trainers_of_many_users(times, seed, curves)
+        )
 
     name = f"hpo-{model}" if table.kind == "hpo" else "diverse"
     return SweepWorkload(name, generated_trainers)
 
 
-def enough(window: LogWindow, curves: Mapping[str, Curve], places: int = 0, units: int = 1) -> int:
+def outlasting_count(
+    window: LogWindow, curves: Mapping[str, Curve], places: int = 0, units: int = 1
+) -> int:
     """Return the number of generated trainers that outlast the log, even at their most efficient
     size and with ``places`` of them at once.
 

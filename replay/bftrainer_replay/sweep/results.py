@@ -103,13 +103,13 @@ def added_up(results: Sequence[Result]) -> dict[str, object]:
     """
     ended_at = [result["work_ran_out_at"] for result in results]
     return {
-        **_sums(results),
+        **_summed_results(results),
         "mean_runtime_h": _mean_runtime_h(results),
         "work_ran_out_at": min((at for at in ended_at if at is not None), default=None),
     }
 
 
-def _sums(results: Sequence[Result]) -> dict[str, float]:
+def _summed_results(results: Sequence[Result]) -> dict[str, float]:
     """Return the sums of the results that add up, such as samples and node-hours."""
     sums = {}
     for name in (*SUMMED, "wall_s"):

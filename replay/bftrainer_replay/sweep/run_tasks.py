@@ -155,7 +155,7 @@ def _run_until_a_process_is_killed(
     """
     lost: set[str] = set()
     with _task_pool(min(jobs, len(tasks)), sweep) as pool:
-        for task, future in _completions(pool, _run_in_child, tasks, progress.show, []):
+        for task, future in _run_and_yield(pool, _run_in_child, tasks, progress.show, []):
             if future is None or isinstance(future.exception(), BrokenExecutor):
                 lost.add(task.key)
                 continue
@@ -204,7 +204,7 @@ def _run_on_executor(
     failures: list[FailedTask] = []
     futures: list[Future[list[FailedTask]]] = []
     try:
-        for task, future in _completions(executor, job, pending, progress.show, futures):
+        for task, future in _run_and_yield(executor, job, pending, progress.show, futures):
             failures += _failures_of(task, future)
             progress.add(task)
     finally:  # after an interruption, nobody waits for the rest
@@ -224,7 +224,7 @@ def _failures_of(task: Task, future: Future[list[FailedTask]] | None) -> list[Fa
     return [FailedTask(task, f"its worker was lost ({reason:.200})")]
 
 
-def _completions(
+def _run_and_yield(
     executor: Executor,
     job: Callable[[Task], list[FailedTask]],
     tasks: Sequence[Task],

@@ -38,12 +38,12 @@ def as_parquet(rows: Sequence[SweepRow]) -> bytes | None:
             columns.setdefault(name, []).append(value)
     sink = io.BytesIO()
     parquet.write_table(
-        arrow.table({name: _column(values) for name, values in columns.items()}), sink
+        arrow.table({name: _uniform_column(values) for name, values in columns.items()}), sink
     )
     return sink.getvalue()
 
 
-def _column(values: list[object]) -> list[object]:
+def _uniform_column(values: list[object]) -> list[object]:
     """Return the values of a column in one type: as they are, or as text if their types differ."""
     kinds = set(map(type, values)) - {type(None)}
     if len(kinds) <= 1 or kinds == {int, float}:

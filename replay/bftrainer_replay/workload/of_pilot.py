@@ -23,8 +23,8 @@ from bftrainer.errors import UserError
 from bftrainer.pilot.persistence.journal import events, last_state, settings_times_s
 from bftrainer.pilot.persistence.registry import TrainerRecord
 from bftrainer.pilot.persistence.store import Store
-from bftrainer.pilot.trainers.for_core import due, for_core
-from bftrainer_replay.logs.model import LogWindow, PoolEvent, union, within
+from bftrainer.pilot.trainers.for_core import for_core, trainers_for_core
+from bftrainer_replay.logs.model import LogWindow, PoolEvent, spans_within, union
 from bftrainer_replay.simulation.replay_world import Arrival
 
 
@@ -72,7 +72,7 @@ def queue_of(state: Path) -> tuple[Queued, ...]:
             last_decision, records = last_state(registry.store), registry.trainers()
     decided = _decided_trainers(last_decision)
     measured = _measured_keys(last_decision)
-    core = due(records, frozenset())
+    core = trainers_for_core(records, frozenset())
     learning = read(state).learning
     names = [name for name in decided if name in core]
     names += [name for name in core if name not in decided]
@@ -80,14 +80,14 @@ def queue_of(state: Path) -> tuple[Queued, ...]:
     for name in names:
         record = core[name]
         trainer = decided.get(name) or for_core(record, learning)
-        queue.append(_queued(trainer, record.spec.group, record.samples_done, measured))
+        queue.append(_queued_trainer(trainer, record.spec.group, record.samples_done, measured))
     registered = {record.name for record in records}
     specs = {request.trainer: request.spec for request in submissions if request.spec is not None}
     for name, spec in specs.items():
         if name not in registered:
             # A blank spec has no curve, and nothing has been measured for it.
             measured_keys = frozenset[str]() if spec.is_blank else None
-            queue.append(_queued(spec.trainer(), spec.group, 0.0, measured_keys))
+            queue.append(_queued_trainer(spec.trainer(), spec.group, 0.0, measured_keys))
     return tuple(queued for queued in queue if not queued.trainer.fill)
 
 
@@ -106,7 +106,7 @@ def _measured_keys(state: State | None) -> frozenset[str]:
     return frozenset(key for key, measurement in state.measurements if measurement.points)
 
 
-def _queued(
+def _queued_trainer(
     trainer: Trainer, group: str | None, samples_done: float, measured: frozenset[str] | None
 ) -> Queued:
     """Build the :class:`Queued` of a trainer that has processed ``samples_done`` samples.
@@ -128,7 +128,7 @@ def _queued(
 
 def _lacks_speed(trainer: Trainer, measured: frozenset[str] | None) -> bool:
     """Return whether the trainer's curve has to be measured before its end can be predicted.
-    ``measured`` is as in :func:`_queued`.
+    ``measured`` is as in :func:`_queued_trainer`.
     """
     if measured is None:
         return False
@@ -219,5 +219,5 @@ class _JournalPool:
             events=tuple(self.changes),
             machine_nodes=len(all_nodes),
             source="the pilot's journal",
-            gaps=tuple(union(within(gaps, start_s, end_s))),
+            gaps=tuple(union(spans_within(gaps, start_s, end_s))),
         )

@@ -59,7 +59,7 @@ def read_workload(path: Path, curves: Mapping[str, Curve], model: str | None = N
     warnings: dict[str, str] = {}  # by model
     where_named: dict[str, str] = {}  # by trainer
     for row in rows:
-        arrival = _arrival(row, curves, model)
+        arrival = _arrival_of_row(row, curves, model)
         name = arrival.trainer.id
         if name in where_named:
             raise InputFileError(
@@ -77,7 +77,7 @@ def read_workload(path: Path, curves: Mapping[str, Curve], model: str | None = N
     return Workload(tuple(arrivals), tuple(warnings.values()))
 
 
-def _arrival(row: CsvRow, curves: Mapping[str, Curve], model: str | None) -> Arrival:
+def _arrival_of_row(row: CsvRow, curves: Mapping[str, Curve], model: str | None) -> Arrival:
     """Build the arrival of a row: its trainer and submission time. Raises
     :class:`InputFileError`.
     """
@@ -150,12 +150,12 @@ def hpo(
     curve = find_curve(model, curves)
     costs = costs or RescaleCosts()
     return tuple(
-        Arrival(at_s, _trainer(f"{model}-{number:04d}", model, curve, costs))
+        Arrival(at_s, _built_trainer(f"{model}-{number:04d}", model, curve, costs))
         for number, at_s in enumerate(submissions_s)
     )
 
 
-def diverse(
+def trainers_of_many_users(
     submissions_s: Sequence[float], seed: int, curves: Mapping[str, Curve] = TABLE_2
 ) -> tuple[Arrival, ...]:
     """Generate the trainers of many users (paper 5.2): the models in turn, with R_up uniform in
@@ -168,7 +168,7 @@ def diverse(
         model = models[number % len(models)]
         up_s, down_s = round(rng.uniform(17.0, 19.0), 3), round(rng.uniform(11.0, 13.0), 3)
         costs = RescaleCosts(up_s, down_s)
-        trainer = _trainer(f"{model}-{number:04d}", model, curves[model], costs)
+        trainer = _built_trainer(f"{model}-{number:04d}", model, curves[model], costs)
         arrivals.append(Arrival(at_s, trainer))
     return tuple(arrivals)
 
@@ -195,10 +195,12 @@ def write_workload(path: Path, arrivals: Sequence[Arrival]) -> None:
     header = ["job", "model", *REQUIRED[1:]]
     if has_starts:
         header.append("Tstart")
-    write_atomically(path, csv_bytes(header, (_row(arrival, has_starts) for arrival in arrivals)))
+    write_atomically(
+        path, csv_bytes(header, (_row_of_trainer(arrival, has_starts) for arrival in arrivals))
+    )
 
 
-def _row(arrival: Arrival, has_start: bool) -> list[object]:
+def _row_of_trainer(arrival: Arrival, has_start: bool) -> list[object]:
     """Return the row of a trainer in its table."""
     trainer = arrival.trainer
     row: list[object] = [
@@ -216,7 +218,7 @@ def _row(arrival: Arrival, has_start: bool) -> list[object]:
     return row
 
 
-def _trainer(name: str, model: str, curve: Curve, costs: RescaleCosts) -> Trainer:
+def _built_trainer(name: str, model: str, curve: Curve, costs: RescaleCosts) -> Trainer:
     """Build a trainer that can run on 1 node up to as many as its curve has."""
     return Trainer(
         id=name,

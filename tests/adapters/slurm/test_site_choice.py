@@ -13,7 +13,7 @@ from support.unseen_sites import UNSEEN
 from bftrainer.errors import UndecidedError, UserError
 from bftrainer_clusters.slurm.associations import Association
 from bftrainer_clusters.slurm.config import SlurmSettings
-from bftrainer_clusters.slurm.site_choice import SiteView, Way, choose, places
+from bftrainer_clusters.slurm.site_choice import SiteView, Way, choose, ranked_places
 
 EXPECTED = {
     "a QOS that guarantees two hours": (Way.YIELD, ("cpu", "gpu"), "preempt"),
@@ -102,9 +102,9 @@ def test_a_pilots_own_accounts_decide_what_it_may_use() -> None:
 def test_a_partition_of_others_is_no_place() -> None:
     site = UNSEEN["a preemptable partition below ten others"]
     me = Association("chem", "me", default_qos="normal")
-    assert "lab" not in {place.partition.name for place in places(view(site, me))}
+    assert "lab" not in {place.partition.name for place in ranked_places(view(site, me))}
     lab = Association("lab", "me", default_qos="normal")
-    assert "lab" in {place.partition.name for place in places(view(site, lab))}
+    assert "lab" in {place.partition.name for place in ranked_places(view(site, lab))}
     with pytest.raises(UserError, match="--partition lab: your jobs cannot run there; expected"):
         choose(view(site, me), "lab")
     of_groups = replace(

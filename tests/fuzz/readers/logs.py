@@ -31,7 +31,7 @@ def _log(form: str | None) -> Callable[[Path], object]:
         from bftrainer_replay.analysis.partitions import partitions_of
         from bftrainer_replay.analysis.shared_nodes import shared_nodes
         from bftrainer_replay.logs.gpus import held_parts
-        from bftrainer_replay.logs.model import cut
+        from bftrainer_replay.logs.model import restricted_log
         from bftrainer_replay.logs.open import open_log
         from bftrainer_replay.logs.source import ImportOptions
 
@@ -46,7 +46,7 @@ def _log(form: str | None) -> Callable[[Path], object]:
             if (
                 skip_bad
             ):  # what is read without skipping is the same log, and a million nodes take seconds
-                window = cut(opened.log)
+                window = restricted_log(opened.log)
                 if window.gpus is not None:
                     assert all(
                         event.change.joined or event.change.left

@@ -20,7 +20,7 @@ def _progress(path: Path) -> None:
     from bftrainer.wires.reports import DriverView, after_progress
 
     view = after_progress(DriverView(on=frozenset({"1"})), JsonTail(path).read())
-    for value in (view.samples, view.loss, view.heard_s, view.step):
+    for value in (view.samples, view.loss, view.rank_0_reported_s, view.step):
         assert value is None or -1e31 < value < 1e31, f"an unbounded number {str(value)[:40]}"
 
 
@@ -29,7 +29,7 @@ def _events(path: Path) -> None:
     from bftrainer.wires.reports import DriverView, after_events
 
     view = after_events(DriverView(), JsonTail(path).read())
-    for value in (view.said_s, view.world_size, view.incarnation):
+    for value in (view.driver_reported_s, view.world_size, view.incarnation):
         assert -1e18 < value < 1e18, f"an unbounded number {str(value)[:40]}"
 
 

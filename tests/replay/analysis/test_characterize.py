@@ -10,7 +10,7 @@ from replay.windows import summit_window, window
 from bftrainer.errors import InvalidValueError
 from bftrainer_replay.analysis.characterize import Characteristics, FragmentLengths, characterize
 from bftrainer_replay.analysis.window_fragments import fragments_of, pool_sizes_of
-from bftrainer_replay.logs.node_list import spread
+from bftrainer_replay.logs.node_list import hashed_sample
 
 BY_HAND = window(7200.0, "a", (600.0, "bc"), (900.0, "b"), (3600.0, "da"), (7200.0, "c"))
 
@@ -87,9 +87,9 @@ def test_never_idle_has_no_lengths_and_no_length_is_an_error() -> None:
 
 def test_a_spread_choice_is_nested_and_forgets_the_order_of_the_log() -> None:
     names = [f"r{rack:02d}n{node:02d}" for rack in range(40) for node in range(18)]
-    chosen = spread(names, 180)
-    assert spread(reversed(names), 180) == chosen
-    assert spread(names, 18) == chosen[:18]
+    chosen = hashed_sample(names, 180)
+    assert hashed_sample(reversed(names), 180) == chosen
+    assert hashed_sample(names, 18) == chosen[:18]
     # A quarter of the machine at a time: an even choice of 180 has 45 in each, give or take three
     # standard deviations.
     quarters = [

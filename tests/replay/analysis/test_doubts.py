@@ -20,7 +20,7 @@ from support.reading_logs import PLAIN, read
 from bftrainer.errors import UserError
 from bftrainer_replay.analysis.characterize import characterize
 from bftrainer_replay.analysis.doubts import IdleDoubts, doubts_of
-from bftrainer_replay.logs.model import cut
+from bftrainer_replay.logs.model import restricted_log
 from bftrainer_replay.logs.open import OpenedLog, open_log
 
 HOUR, DAY = 3600, 86400
@@ -49,7 +49,7 @@ def days_of(nodes: int, days: int, renamed_after: float = 1e9) -> str:
 
 
 def doubts(opened: OpenedLog) -> IdleDoubts:
-    window = cut(opened.log)
+    window = restricted_log(opened.log)
     return doubts_of(window, characterize(window))
 
 
@@ -73,7 +73,7 @@ def test_nodes_that_never_ran_a_job_are_on_neither_side_of_the_share(tmp_path: P
 def test_nodes_with_other_names_from_one_day_on_are_the_same_nodes(tmp_path: Path) -> None:
     plain = read(tmp_path, days_of(40, 30))
     renamed = read(tmp_path, days_of(40, 30, renamed_after=15))
-    share = characterize(cut(plain.log)).idle_share
+    share = characterize(restricted_log(plain.log)).idle_share
     found = doubts(renamed)
     assert found.least == pytest.approx(share, abs=0.005)
     assert found.most == pytest.approx((1 + share) / 2, abs=0.03)
@@ -114,10 +114,10 @@ TABLE = "submit=submit,wait=wait,run=run,nodes=nodes,job=id,cores=cores,gpus=gpu
 def test_columns_of_waits_run_times_cores_and_gpus(tmp_path: Path) -> None:
     found = read(tmp_path, counts(8), columns=TABLE, machine_nodes=4)
     assert doubts(found).bounds == (), "each job has all cores of its node"
-    share = characterize(cut(found.log)).idle_share
+    share = characterize(restricted_log(found.log)).idle_share
     assert share == pytest.approx(0.5, abs=0.02)
     clocks = read(tmp_path, counts(8, "0:01:00", "01:00:00"), columns=TABLE, machine_nodes=4)
-    assert characterize(cut(clocks.log)).idle_share == share
+    assert characterize(restricted_log(clocks.log)).idle_share == share
     queue = found.log.queue
     assert queue is not None
     assert sorted(set((queue.start_s[:] - queue.eligible_s[:]).tolist())) == [0, 60]
@@ -127,7 +127,7 @@ def test_columns_of_waits_run_times_cores_and_gpus(tmp_path: Path) -> None:
 
 def test_jobs_that_share_nodes_make_a_range(tmp_path: Path) -> None:
     found = read(tmp_path, counts(5), columns=TABLE, machine_nodes=4)
-    share = characterize(cut(found.log)).idle_share
+    share = characterize(restricted_log(found.log)).idle_share
     (bound,) = found.log.site.bounds
     assert bound.condition.startswith("if jobs share nodes, of whose cores each uses 6")
     # Two busy nodes of four, of which five eighths are used.
@@ -286,7 +286,7 @@ def test_a_real_log_of_shared_nodes_without_names(tmp_path: Path) -> None:
     range holds this share.
     """
     whole = data_file("wagap-2013-nodeids/wagap-2013.swf.gz")
-    named = characterize(cut(open_log(whole, type(PLAIN)(skip_bad=True)).log)).idle_share
+    named = characterize(restricted_log(open_log(whole, type(PLAIN)(skip_bad=True)).log)).idle_share
     log = tmp_path / "log.swf"
     with gzip.open(whole, "rt") as lines:
         log.write_text("".join(" ".join(line.split()[:18]) + "\n" for line in lines))

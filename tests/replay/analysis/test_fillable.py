@@ -23,7 +23,7 @@ from bftrainer_replay.analysis.partitions import partitions_of
 from bftrainer_replay.analysis.plain_jobs import plain_curve, plain_jobs
 from bftrainer_replay.analysis.window_fragments import pool_sizes_of
 from bftrainer_replay.generation.generate import generate
-from bftrainer_replay.logs.model import LogWindow, cut
+from bftrainer_replay.logs.model import LogWindow, restricted_log
 from bftrainer_replay.logs.slurm_columns import SACCT_COLUMNS
 from bftrainer_replay.simulation.play import Scenario, play
 from bftrainer_replay.simulation.replay_world import Arrival
@@ -134,7 +134,7 @@ class Site:
 
     def window(self, folder: Path) -> LogWindow:
         opened = read(folder, "\n".join(self.lines) + "\n")
-        return cut(opened.log)
+        return restricted_log(opened.log)
 
     def causes(self, folder: Path) -> IdleCauses:
         found = idle_causes(self.window(folder))
@@ -304,7 +304,7 @@ def test_each_start_costs_its_time_and_no_job_waits_for_more_nodes_than_there_ar
 
 
 def test_the_curve_ends_where_more_jobs_do_nearly_nothing_more() -> None:
-    curve = plain_curve(cut(generate(64, 2, 1), machine_nodes=64), 10, 18.0)
+    curve = plain_curve(restricted_log(generate(64, 2, 1), machine_nodes=64), 10, 18.0)
     shares = [each.share for each in curve]
     assert shares == sorted(shares)
     assert 10 in [each.jobs for each in curve]
@@ -312,7 +312,7 @@ def test_the_curve_ends_where_more_jobs_do_nearly_nothing_more() -> None:
 
 
 def test_as_many_jobs_as_nodes_do_what_the_replay_of_the_policy_does() -> None:
-    window = cut(generate(32, 1, 3), machine_nodes=32)
+    window = restricted_log(generate(32, 1, 3), machine_nodes=32)
     curve = Curve((1,), (1.0,))
     jobs = (Trainer(f"job-{k}", curve, 1, 1, 18.0, 0.0, samples_total=1e12) for k in range(32))
     arrivals = tuple(Arrival(window.start_s, job) for job in jobs)

@@ -12,11 +12,11 @@ from replay.logs.test_gpus import FULL, SACCT, job
 from support.reading_logs import read
 
 from bftrainer_replay.analysis.shared_nodes import SharedNodes, shared_nodes
-from bftrainer_replay.logs.model import cut
+from bftrainer_replay.logs.model import restricted_log
 
 
 def of_log(folder: Path, text: str, **options: object) -> SharedNodes:
-    found = shared_nodes(cut(read(folder, SACCT + text, **options).log))
+    found = shared_nodes(restricted_log(read(folder, SACCT + text, **options).log))
     assert found is not None
     return found
 
@@ -47,7 +47,7 @@ def test_without_allocations_only_the_sharing_is_known(tmp_path: Path) -> None:
         9, 8000, 9000, "n1", 1, ""
     )
     opened = read(tmp_path, SACCT + text)
-    assert shared_nodes(cut(opened.log)) is None
+    assert shared_nodes(restricted_log(opened.log)) is None
     assert any(
         each.startswith("jobs share nodes: ") and "(AllocTRES has it)" in each
         for each in opened.remarks

@@ -13,7 +13,7 @@ from support.browser import Browser
 from support.live_house import house, spec
 
 from bftrainer.plugins import POLICY_GROUP, installed_names
-from bftrainer_replay.comparison.compare import enriched
+from bftrainer_replay.comparison.compare import with_sizes_and_losses
 from bftrainer_replay.simulation.play import Scenario, play, static_outcome
 from bftrainer_replay.workload.curves import TABLE_2
 from bftrainer_replay.workload.workload import hpo, read_workload, submissions, write_workload
@@ -174,10 +174,10 @@ def test_what_a_table_does_not_know_is_added_and_changes_no_denominator(tmp_path
     plain = hpo("shufflenet", submissions(0.0, 5, 36.0))
     write_workload(tmp_path / "t.csv", plain)
     read = read_workload(tmp_path / "t.csv", TABLE_2).arrivals
-    rich = enriched(read, requested=6)
+    rich = with_sizes_and_losses(read, requested=6)
     assert {a.trainer.requested_nodes for a in rich} == {6}
     assert all(a.trainer.reports_loss and a.losses is not None for a in rich)
-    assert enriched(rich, requested=9) == rich, "what is there stays"
+    assert with_sizes_and_losses(rich, requested=9) == rich, "what is there stays"
     from bftrainer.decide.policies.equal_share import EqualShare
     from bftrainer_papers.fixed_pool import fixed_window
 

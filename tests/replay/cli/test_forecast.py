@@ -23,7 +23,7 @@ from bftrainer.pilot.persistence.store import Store, open_store
 from bftrainer.system.processes import this_process
 from bftrainer_replay.analysis.window_fragments import pool_sizes_of
 from bftrainer_replay.logs.event_log import read_event_log
-from bftrainer_replay.logs.model import LogWindow, cut
+from bftrainer_replay.logs.model import LogWindow, restricted_log
 from bftrainer_replay.simulation.past_runs import without_gaps
 from bftrainer_replay.simulation.replay_world import Arrival, ReplayWorld
 from bftrainer_replay.workload.of_pilot import pool_of
@@ -60,7 +60,7 @@ def piloted(state: Path, log: Path) -> LogWindow:
     """A journal of days on the nodes of the log that ends now: one trainer, and after an idle day
     another.
     """
-    whole = cut(read_event_log(log))
+    whole = restricted_log(read_event_log(log))
     later_s = time.time() - whole.end_s
     moved = tuple(type(e)(e.at_s + later_s, e.change) for e in whole.events)
     window = LogWindow(

@@ -16,7 +16,7 @@ from bftrainer_replay.analysis.characterize import characterize
 from bftrainer_replay.analysis.window_fragments import fragments_of, pool_sizes_of
 from bftrainer_replay.generation.generate import events_per_hour, generate, node_names
 from bftrainer_replay.logs.event_log import format_time, read_event_log, write_event_log
-from bftrainer_replay.logs.model import cut
+from bftrainer_replay.logs.model import restricted_log
 
 CASES = [
     *((nodes, days, seed) for nodes in (64, 256, 1024) for days in (2, 7) for seed in (0, 1, 2)),
@@ -36,7 +36,7 @@ CASES = [
 
 @pytest.mark.parametrize(("nodes", "days", "seed"), CASES)
 def test_it_has_the_statistics_of_the_paper(nodes: int, days: float, seed: int) -> None:
-    found = characterize(cut(generate(nodes, days, seed), machine_nodes=nodes))
+    found = characterize(restricted_log(generate(nodes, days, seed), machine_nodes=nodes))
     lengths = found.fragment_lengths
     assert found.idle_share == pytest.approx(0.086, rel=0.1)
     assert lengths.short_share == pytest.approx(0.58, rel=0.1)
@@ -87,7 +87,7 @@ def test_joins_come_in_neighbours_and_drains_happen() -> None:
             beside += sum(1 for at in places if at + 1 in places)
             total += len(places)
     assert beside / total > 0.7
-    sizes = pool_sizes_of(cut(log))
+    sizes = pool_sizes_of(restricted_log(log))
     node_s = sizes.nodes * sizes.duration_s
     deep = sizes.nodes > 0.42 * 1024
     assert 0.05 < node_s[deep].sum() / node_s.sum() < 0.5  # Summit: 28 %
@@ -112,7 +112,7 @@ def test_every_log_keeps_the_rules(
     names = node_names(nodes)
     assert names == sorted(set(names))
     assert set(log.nodes()) <= set(names)
-    assert fragments_of(cut(log)).length_s.min() >= 60
+    assert fragments_of(restricted_log(log)).length_s.min() >= 60
     assert format_time(log.events[0].at_s) == "2021-01-01T00:00:00"
     assert log.events[-1].at_s - log.events[0].at_s == 10 * round(days * 8640)
     assert not log.events[0].change.left

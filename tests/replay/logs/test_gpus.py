@@ -21,7 +21,7 @@ from bftrainer.decide.domain.events import PoolChanged
 from bftrainer.slots import slot_of
 from bftrainer_replay.logs.event_log import read_event_log, write_event_log
 from bftrainer_replay.logs.gpus import counted, held_parts, on_idle_nodes
-from bftrainer_replay.logs.model import EventLog, GpuFacts, PoolEvent, cut, level
+from bftrainer_replay.logs.model import EventLog, GpuFacts, PoolEvent, level, restricted_log
 
 HEADER = "time,joined,left\n"
 LISTED = "# unit=gpu a:4 b:8\n" + HEADER
@@ -78,7 +78,7 @@ def test_what_is_written_reads_back_the_same(
 def test_a_pilot_holds_no_gpu_that_is_not_idle_and_loses_whole_parts(
     log: EventLog, back_s: float
 ) -> None:
-    window = cut(log)
+    window = restricted_log(log)
     held = held_parts(window, back_s)
     idle, pool, quiet_s = set(window.initial), set(held.initial), window.start_s
     changes = {e.at_s: e.change for e in window.events}
@@ -107,7 +107,7 @@ def test_a_main_job_of_one_gpu_takes_the_part_and_the_rest_returns(tmp_path: Pat
         LISTED + "2021-01-01T00:00:00,a:3 "
         "b:8,\n2021-01-01T00:10:00,,a:1\n2021-01-01T00:20:00,a:2,\n2021-01-01T01:00:00,,\n"
     )
-    window = cut(read_event_log(path))
+    window = restricted_log(read_event_log(path))
     sizes = [
         (event.at_s - window.start_s, len(event.change.joined), len(event.change.left))
         for event in held_parts(window, 20.0).events
@@ -165,7 +165,7 @@ def test_a_job_log_has_the_idle_gpus_that_have_cores_beside_them(tmp_path: Path)
     assert idle_at(log.gpus.every, 150) == {"n1": 3, "n2": 4}
     assert idle_at(log, 250) == {"n2": 4}
     # A node with a job that has no GPU is no idle node.
-    (by_node,) = [event for event in cut(log).gpus.by_node.events if event.change.joined]  # type: ignore[union-attr]
+    (by_node,) = [event for event in restricted_log(log).gpus.by_node.events if event.change.joined]  # type: ignore[union-attr]
     assert (by_node.at_s, by_node.change.joined) == (T0 + 200, frozenset(("n2",)))
     assert any(
         "most in use on it at once; specify them with --gpus-per-node" in each

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from bftrainer_replay.logs.assemble import queue_of
 from bftrainer_replay.logs.columns import Column, Times
 from bftrainer_replay.logs.dialect import GENERIC
-from bftrainer_replay.logs.first_fit import most_at_once, place
+from bftrainer_replay.logs.first_fit import most_at_once, place_jobs
 from bftrainer_replay.logs.idle import idle_events, idle_periods
 from bftrainer_replay.logs.jobs import JobRows, JobTable
 from bftrainer_replay.logs.model import Events
@@ -116,7 +116,7 @@ def test_first_fit_takes_the_lowest_free_nodes() -> None:
     assert rows.without_ids == 5
     table = rows.table()
     assert most_at_once(table) == 9
-    placed, short = place(table, 4)
+    placed, short = place_jobs(table, 4)
     begins, ends = placed.offsets[:-1], placed.offsets[1:]
     nodes = [
         sorted(placed.names[i][-1] for i in placed.members[a:b])
@@ -141,7 +141,7 @@ def test_first_fit_keeps_the_counts_of_the_log(jobs: list[tuple[int, int, int]])
         rows.add(start, start, start, start + length, asked, None)
     table = rows.table()
     size = most_at_once(table)
-    placed, short = place(table, size)
+    placed, short = place_jobs(table, size)
     assert short == 0
     busy = np.zeros(100, dtype=int)
     for start, length, asked in jobs:
@@ -162,7 +162,7 @@ def test_a_job_keeps_no_more_memory_than_the_nodes_it_got() -> None:
         rows.add(0.0, 0.0, float(job), math.inf, 1, None)
     table = rows.table()
     tracemalloc.start()
-    placed, short = place(table, 10_000)
+    placed, short = place_jobs(table, 10_000)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert (short, len(placed.members)) == (0, 500)

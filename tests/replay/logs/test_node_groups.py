@@ -20,7 +20,14 @@ from bftrainer_replay.analysis.window_fragments import (
 )
 from bftrainer_replay.logs.idle import idle_events, idle_periods
 from bftrainer_replay.logs.jobs import JobRows, JobTable
-from bftrainer_replay.logs.model import EventLog, LogWindow, Queue, cut, cut_short, pieces
+from bftrainer_replay.logs.model import (
+    EventLog,
+    LogWindow,
+    Queue,
+    cut_short,
+    pieces,
+    restricted_log,
+)
 from bftrainer_replay.logs.node_groups import NodeGroups, grouped
 from bftrainer_replay.logs.span import TrustedSpan
 
@@ -79,15 +86,15 @@ def test_a_window_in_groups_has_the_figures_of_its_nodes(
 ) -> None:
     log, single = logs_of(table)
     for window, other in (
-        (cut(log), cut(single)),
+        (restricted_log(log), restricted_log(single)),
         (
-            cut(log, start_s=start, end_s=start + length),
-            cut(single, start_s=start, end_s=start + length),
+            restricted_log(log, start_s=start, end_s=start + length),
+            restricted_log(single, start_s=start, end_s=start + length),
         ),
-        (cut_short(cut(log), start), cut_short(cut(single), start)),
+        (cut_short(restricted_log(log), start), cut_short(restricted_log(single), start)),
         *zip(
-            pieces(cut(log), (float(start), start + 5.5), float(length)),
-            pieces(cut(single), (float(start), start + 5.5), float(length)),
+            pieces(restricted_log(log), (float(start), start + 5.5), float(length)),
+            pieces(restricted_log(single), (float(start), start + 5.5), float(length)),
             strict=True,
         ),
     ):
@@ -98,7 +105,7 @@ def test_a_window_in_groups_has_the_figures_of_its_nodes(
 @given(tables())
 def test_the_causes_of_idle_nodes_are_the_same_in_groups(table: JobTable) -> None:
     log, single = logs_of(table)
-    mine, its = characterize(cut(log)), characterize(cut(single))
+    mine, its = characterize(restricted_log(log)), characterize(restricted_log(single))
     assert (mine.fragments, mine.joins, mine.leaves) == (its.fragments, its.joins, its.leaves)
     assert (mine.idle_while is None) == (its.idle_while is None)
     if mine.idle_while is not None and its.idle_while is not None:

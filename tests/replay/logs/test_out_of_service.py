@@ -14,7 +14,7 @@ from support.reading_logs import PLAIN, read
 
 from bftrainer.errors import InputFileError, UserError
 from bftrainer_replay.analysis.characterize import characterize
-from bftrainer_replay.logs.model import SilentNodes, cut
+from bftrainer_replay.logs.model import SilentNodes, restricted_log
 from bftrainer_replay.logs.open import OpenedLog
 from bftrainer_replay.report.top import without_empty, without_silent
 
@@ -51,7 +51,7 @@ def fortnight(quiet_from_h: float = 336.0) -> str:
 
 
 def idle_share(opened: OpenedLog) -> float:
-    return characterize(cut(opened.log)).idle_share
+    return characterize(restricted_log(opened.log)).idle_share
 
 
 def remark(opened: OpenedLog, start: str) -> str:
@@ -93,15 +93,15 @@ def test_a_node_that_is_down_for_eleven_of_fourteen_days_is_not_idle(tmp_path: P
     assert after.log.site.silent is None
     share = f"{silent_nodes.idle_share_without:.1%}"
     assert (
-        without_silent(cut(before.log))
+        without_silent(restricted_log(before.log))
         == f"{share} if the 1 node that ran no job for 48 hours or more were down"
     )
-    assert without_silent(cut(after.log)) == ""
+    assert without_silent(restricted_log(after.log)) == ""
     told = remark(after, "264 node-hours")
     assert (
         f"({264 / (4 * 318):.1%} of all) were out of service or reserved while no job ran" in told
     )
-    assert characterize(cut(after.log)).down_node_h == pytest.approx(264)
+    assert characterize(restricted_log(after.log)).down_node_h == pytest.approx(264)
 
 
 @pytest.mark.parametrize(("empty_h", "told"), [(4, True), (0, False), (20, False)])
@@ -125,7 +125,7 @@ def test_a_node_that_is_down_while_a_job_runs_is_busy(tmp_path: Path) -> None:
         )
     )
     found = read(tmp_path, fortnight(), node_events=tmp_path / "events")
-    assert characterize(cut(found.log)).down_node_h == pytest.approx(2)
+    assert characterize(restricted_log(found.log)).down_node_h == pytest.approx(2)
 
 
 @pytest.mark.parametrize(

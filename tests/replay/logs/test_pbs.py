@@ -22,7 +22,7 @@ from bftrainer_replay.analysis.idle_causes import IdleCause, explained, idle_cau
 from bftrainer_replay.analysis.partitions import headings, words_of
 from bftrainer_replay.logs.dialect import SACCT
 from bftrainer_replay.logs.job_needs import JobFact
-from bftrainer_replay.logs.model import cut
+from bftrainer_replay.logs.model import restricted_log
 from bftrainer_replay.logs.open import FORMATS, open_log
 from bftrainer_replay.logs.torus import all_nodes, nodes_of_block
 
@@ -197,7 +197,7 @@ def test_an_exec_host_that_is_no_node_leaves_the_request(tmp_path: Path) -> None
 def test_what_a_pbs_log_lacks_is_said_in_the_words_of_pbs(tmp_path: Path) -> None:
     """A job of two nodes waits while one is idle; the log has no time limits."""
     waits = ended("2", T, T + 500, T + 600, "h1/0+h2/0", 2)
-    window = cut(read(tmp_path, ended("1", T, T, T + 500, "h1/0", 1) + waits + LAST).log)
+    window = restricted_log(read(tmp_path, ended("1", T, T, T + 500, "h1/0", 1) + waits + LAST).log)
     found = idle_causes(window)
     assert "queues (queue)" not in found.not_judged
     assert "time limits (Resource_List.walltime)" in found.not_judged
@@ -261,7 +261,7 @@ def test_a_whole_array_is_no_job(tmp_path: Path, start: str) -> None:
 def test_samples_of_arrays(name: str) -> None:
     opened = open_log(data_file(f"../samples/reports-2026-11/pbs-array-parent/{name}.txt"), PLAIN)
     assert "2 jobs: 2 started, 0 of them still running; 0 never started" in opened.remarks
-    window = cut(opened.log)
+    window = restricted_log(opened.log)
     assert characterize(window).node_hours == pytest.approx(1.0, abs=0.01)
 
 
@@ -340,7 +340,7 @@ def test_an_independent_count_has_the_idle_share_of_the_recorded_log() -> None:
     """Union of the runs of each node, by E and R records: 43.69 %. n3, which job 1651 gave back
     three seconds before its end, is idle for these.
     """
-    window = cut(open_log(RECORDED / "accounting.gz", PLAIN).log)
+    window = restricted_log(open_log(RECORDED / "accounting.gz", PLAIN).log)
     start_s, end_s = window.start_s, window.end_s
     runs = list(_runs_by_hand(RECORDED / "accounting.gz"))
     nodes = sorted({node for node, _, _ in runs})
@@ -380,7 +380,7 @@ def test_reservations_come_from_the_accounting_file(tmp_path: Path) -> None:
     """R423 has n4 from 16:09:10 to 16:11:10; the others of the file never begin."""
     path = RECORDED / "accounting.gz"
     plain, reserved = (
-        characterize(cut(open_log(path, replace(PLAIN, reservations=file)).log))
+        characterize(restricted_log(open_log(path, replace(PLAIN, reservations=file)).log))
         for file in (None, path)
     )
     assert plain.down_node_h == 0

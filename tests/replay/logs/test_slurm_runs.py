@@ -14,7 +14,7 @@ from support.data import data_file
 from support.reading_logs import PLAIN, read, totals
 
 from bftrainer_replay.analysis.characterize import characterize
-from bftrainer_replay.logs.model import cut
+from bftrainer_replay.logs.model import restricted_log
 from bftrainer_replay.logs.open import OpenedLog, open_log
 
 HEADER = "JobID|Submit|Start|End|ElapsedRaw|NNodes|NodeList|State\n"
@@ -30,7 +30,7 @@ def row(
 
 
 def idle_share(opened: OpenedLog) -> float:
-    return characterize(cut(opened.log)).idle_share
+    return characterize(restricted_log(opened.log)).idle_share
 
 
 FILL = "".join(

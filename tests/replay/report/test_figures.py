@@ -15,7 +15,7 @@ from bftrainer_replay.analysis.window_fragments import pool_sizes_of
 from bftrainer_replay.figures.fragment_lengths import fragments_figure
 from bftrainer_replay.figures.style import png
 from bftrainer_replay.generation.generate import generate
-from bftrainer_replay.logs.model import LogWindow, cut
+from bftrainer_replay.logs.model import LogWindow, restricted_log
 
 HOUR = 3600.0
 
@@ -28,7 +28,7 @@ def test_bars_are_means_over_their_hours_and_the_last_is_cut() -> None:
 
 
 def test_the_caption_says_what_the_numbers_say() -> None:
-    log = cut(generate(64, 2, 1), machine_nodes=64)
+    log = restricted_log(generate(64, 2, 1), machine_nodes=64)
     for figure, start in (
         (fragments_figure(log), "Read: 58% of the "),
         (idle_nodes_figure(log), "Read: on average, 5."),
@@ -40,7 +40,7 @@ def test_the_caption_says_what_the_numbers_say() -> None:
 @pytest.mark.parametrize(
     "log",
     [
-        cut(generate(64, 1, 1), machine_nodes=64),
+        restricted_log(generate(64, 1, 1), machine_nodes=64),
         window(5 * HOUR, ""),
         window(400 * 24 * HOUR, "a"),  # for more than a year
     ],

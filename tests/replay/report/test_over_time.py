@@ -13,7 +13,7 @@ from bftrainer.decide.domain.events import PoolChanged
 from bftrainer_replay.analysis.window_fragments import pool_sizes_of
 from bftrainer_replay.logs.event_log import format_time
 from bftrainer_replay.logs.model import LogWindow, PoolEvent
-from bftrainer_replay.report.over_time import course
+from bftrainer_replay.report.over_time import hourly_means
 from bftrainer_replay.report.page import offsets
 
 ZURICH = ZoneInfo("Europe/Zurich")
@@ -41,7 +41,7 @@ def nightly(days: range) -> LogWindow:
 def week_of(window: LogWindow) -> Any:
     """Mean idle nodes by weekday and hour."""
     idle = pool_sizes_of(window)
-    found = course(window, idle, idle)
+    found = hourly_means(window, idle, idle)
     assert found.is_week
     return found.idle.reshape(7, 24)
 

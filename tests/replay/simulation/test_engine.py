@@ -31,7 +31,7 @@ from bftrainer.decide.policies.guard import Guarded
 from bftrainer.decide.policies.plain import Plain
 from bftrainer.errors import BFTrainerError, UserError
 from bftrainer_replay.generation.generate import generate
-from bftrainer_replay.logs.model import LogWindow, PoolEvent, cut
+from bftrainer_replay.logs.model import LogWindow, PoolEvent, restricted_log
 from bftrainer_replay.simulation.engine import library
 from bftrainer_replay.simulation.engine.library import Engine
 from bftrainer_replay.simulation.engine.outcome import EngineRows
@@ -183,7 +183,7 @@ def submitted(window: LogWindow, count: int, every_s: float) -> tuple[Arrival, .
 
 @pytest.mark.parametrize("objective", ["fair", "relative-speed"])
 def test_a_generated_log_has_equal_outcomes(engine: Engine, objective: str) -> None:
-    window = cut(generate(256, 0.5, 1))
+    window = restricted_log(generate(256, 0.5, 1))
     policy = BFTrainer(build_allocator("auto", 10.0), OBJECTIVES[objective], 240.0)
     places = None if objective == "fair" else 10
     assert_equal(engine, Scenario(window, submitted(window, 60, 600.0), places), policy)

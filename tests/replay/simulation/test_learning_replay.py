@@ -24,7 +24,7 @@ from bftrainer.decide.domain.model import Curve, Learning, Trainer
 from bftrainer.decide.domain.state import State
 from bftrainer.decide.policies.bftrainer import BFTrainer
 from bftrainer.decide.policies.timed import TimedPolicy
-from bftrainer_replay.comparison.compare import enriched
+from bftrainer_replay.comparison.compare import with_sizes_and_losses
 from bftrainer_replay.conformance.checks import plans
 from bftrainer_replay.conformance.policy_contract import builder_of
 from bftrainer_replay.logs.model import LogWindow
@@ -36,7 +36,7 @@ from bftrainer_replay.simulation.play import Scenario, play, static_outcome
 from bftrainer_replay.simulation.progress import CostModel, ReplayedTrainer
 from bftrainer_replay.simulation.replay_world import Arrival, ReplayWorld
 from bftrainer_replay.workload.curves import TABLE_2, read_curves
-from bftrainer_replay.workload.workload import diverse, read_workload, submissions
+from bftrainer_replay.workload.workload import read_workload, submissions, trainers_of_many_users
 
 POLICY = BFTrainer(Exact(), OBJECTIVES["throughput"], 120.0)
 CURVE = Curve((1, 8), (10.0, 70.0))
@@ -52,7 +52,7 @@ def restless(hours: float = 3.0, nodes: int = 40, seed: int = 1) -> LogWindow:
 
 
 def scenario(**changes: object) -> Scenario:
-    arrivals = diverse(submissions(0.0, 60, 60.0), seed=3)
+    arrivals = trainers_of_many_users(submissions(0.0, 60, 60.0), seed=3)
     return replace(Scenario(restless(), arrivals, 6), **changes)  # type: ignore[arg-type]
 
 
@@ -215,7 +215,7 @@ def summit() -> Scenario:
     """
     window = summit_window(24, nodes=summit_names(), machine_nodes=1024)
     table = data_file("summit-trainers-table2/imagenet-1001-trainers.csv")
-    return Scenario(window, enriched(read_workload(table, TABLE_2).arrivals, 8), 10)
+    return Scenario(window, with_sizes_and_losses(read_workload(table, TABLE_2).arrivals, 8), 10)
 
 
 @pytest.mark.data

@@ -15,7 +15,7 @@ from bftrainer.decide.domain.model import Curve, Trainer
 from bftrainer.errors import UserError
 from bftrainer_replay.comparison.advise import numbers_to_try
 from bftrainer_replay.generation.generate import generate
-from bftrainer_replay.logs.model import LogWindow, cut
+from bftrainer_replay.logs.model import LogWindow, restricted_log
 from bftrainer_replay.simulation.play import enough_trainers
 from bftrainer_replay.sweep.cell import Cell, Inputs, each_once, task
 from bftrainer_replay.sweep.inputs import WorkloadTable, inputs_of, workload_of
@@ -33,7 +33,9 @@ CELLS = tuple(
 
 @pytest.fixture(scope="module")
 def inputs() -> Inputs:
-    return inputs_of({"log": cut(generate(24, 0.2, 1))}, [workload_of(WorkloadTable())], CELLS)
+    return inputs_of(
+        {"log": restricted_log(generate(24, 0.2, 1))}, [workload_of(WorkloadTable())], CELLS
+    )
 
 
 def results(inputs: Inputs, folder: Path, jobs: int) -> list[dict[str, object]]:

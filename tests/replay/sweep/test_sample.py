@@ -12,7 +12,7 @@ from replay.windows import window
 
 from bftrainer.decide.domain.events import PoolChanged
 from bftrainer_replay.analysis.window_fragments import pool_sizes_of
-from bftrainer_replay.logs.model import EventLog, LogWindow, PoolEvent, cut
+from bftrainer_replay.logs.model import EventLog, LogWindow, PoolEvent, restricted_log
 from bftrainer_replay.report.used_nodes import (
     UsedNodes,
     preemptions,
@@ -23,7 +23,7 @@ from bftrainer_replay.report.used_nodes import (
 from bftrainer_replay.sweep.cell import Cell
 from bftrainer_replay.sweep.results import SUMMED, SweepRow, summed
 from bftrainer_replay.sweep.sample import cost_s, drawn, whole
-from bftrainer_replay.workload.workload import diverse
+from bftrainer_replay.workload.workload import trainers_of_many_users
 
 DAY_S = 86400.0
 
@@ -48,7 +48,7 @@ def test_pieces_are_parts_of_the_log_drawn_over_all_of_it() -> None:
         assert (
             k * 5 * DAY_S <= piece.start_s < piece.end_s <= (k + 1) * 5 * DAY_S
         )  # one in each stratum
-        same = cut(whole_log, start_s=piece.start_s, end_s=piece.end_s)
+        same = restricted_log(whole_log, start_s=piece.start_s, end_s=piece.end_s)
         assert (same.initial, same.events) == (piece.initial, piece.events)
     assert drawn(log, 0.2).pieces[3].start_s == sample.pieces[3].start_s
     assert (
@@ -147,7 +147,7 @@ def test_the_share_used_is_corrected_for_pieces_with_other_pools_than_the_log() 
 
 
 def test_a_longer_log_with_more_nodes_and_trainers_takes_longer() -> None:
-    trainers = [arrival.trainer for arrival in diverse([0.0] * 200, 0)]
+    trainers = [arrival.trainer for arrival in trainers_of_many_users([0.0] * 200, 0)]
     short, long = (cost_s(made_log(days, 100), trainers, 10) for days in (2, 8))
     assert long == pytest.approx(4 * short, rel=0.05)
     assert cost_s(made_log(2, 100), trainers, 40) > 1.5 * short

@@ -13,10 +13,10 @@ from bftrainer.errors import InputFileError, UnknownNameError
 from bftrainer_replay.logs.event_log import parse_time
 from bftrainer_replay.workload.curves import TABLE_2, find_curve, read_curves
 from bftrainer_replay.workload.workload import (
-    diverse,
     hpo,
     read_workload,
     submissions,
+    trainers_of_many_users,
     write_workload,
 )
 
@@ -168,14 +168,14 @@ def test_submissions_are_evenly_spaced_or_poisson() -> None:
 
 def test_generated_tables_are_read_back_as_they_were(tmp_path: Path) -> None:
     times = submissions(parse_time("2021-02-10T20:21:15"), 20, 36.0, poisson_seed=1)
-    for arrivals in (hpo("shufflenet", times), diverse(times, seed=5)):
+    for arrivals in (hpo("shufflenet", times), trainers_of_many_users(times, seed=5)):
         path = tmp_path / "out.csv"
         write_workload(path, arrivals)
         assert read_workload(path, TABLE_2).arrivals == arrivals
 
 
 def test_diverse_trainers_take_the_models_in_turn_and_their_own_costs() -> None:
-    arrivals = diverse(submissions(0.0, 14, 36.0), seed=2)
+    arrivals = trainers_of_many_users(submissions(0.0, 14, 36.0), seed=2)
     assert [a.trainer.model for a in arrivals] == sorted(TABLE_2) * 2
     assert all(
         17 <= a.trainer.scale_up_s <= 19 and 11 <= a.trainer.scale_down_s <= 13 for a in arrivals
@@ -183,6 +183,6 @@ def test_diverse_trainers_take_the_models_in_turn_and_their_own_costs() -> None:
     assert len({a.trainer.scale_up_s for a in arrivals}) == 14
     assert (
         arrivals
-        == diverse(submissions(0.0, 14, 36.0), seed=2)
-        != diverse(submissions(0.0, 14, 36.0), seed=3)
+        == trainers_of_many_users(submissions(0.0, 14, 36.0), seed=2)
+        != trainers_of_many_users(submissions(0.0, 14, 36.0), seed=3)
     )

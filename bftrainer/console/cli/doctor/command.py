@@ -59,7 +59,9 @@ def doctor(as_json: bool, site: Path | None, keep: Path, state: Path | None) -> 
     from bftrainer.console.cli.doctor.frame import is_healthy, print_json, print_lines
     from bftrainer.console.cli.doctor.installation import examine
 
-    checks = [*examine(), *_live(state, keep)] if site is None else _configured_site(site, keep)
+    checks = (
+        [*examine(), *_pilot_checks(state, keep)] if site is None else _configured_site(site, keep)
+    )
     if as_json:
         print_json(checks)
     else:
@@ -68,7 +70,7 @@ def doctor(as_json: bool, site: Path | None, keep: Path, state: Path | None) -> 
         raise click.exceptions.Exit(1)
 
 
-def _live(state: Path | None, keep: Path) -> list[Check]:
+def _pilot_checks(state: Path | None, keep: Path) -> list[Check]:
     """Check what a pilot needs: its state directory and configuration, or without one, the
     schedulers that are installed here.
     """
@@ -80,11 +82,13 @@ def _live(state: Path | None, keep: Path) -> list[Check]:
 
     sites = installed_names(SITE_GROUP)
     return [
-        dataclasses.replace(check, required=False) for name in sites for check in _site(name, keep)
+        dataclasses.replace(check, required=False)
+        for name in sites
+        for check in _installed_site_checks(name, keep)
     ]
 
 
-def _site(name: str, keep: Path) -> list[Check]:
+def _installed_site_checks(name: str, keep: Path) -> list[Check]:
     """Check what an installed site finds here without a configuration; a site that cannot be loaded
     is a finding as well.
     """

@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Sequence
 
 from bftrainer.console.cli.output import say
-from bftrainer.console.cli.tables import hanging
+from bftrainer.console.cli.tables import hanging_indent
 from bftrainer.decide.domain.checks import Check, CheckStatus
 
 _INDENT = 32
@@ -15,7 +15,9 @@ _INDENT = 32
 _COLORS = {CheckStatus.OK: "green", CheckStatus.BROKEN: "red"}
 
 
-def guarded(name: str, run: Callable[[], Check], remedy: str, required: bool = True) -> Check:
+def check_or_error(
+    name: str, run: Callable[[], Check], remedy: str, required: bool = True
+) -> Check:
     """Call ``run`` and return its check. If it raises, return a broken check with the error and
     ``remedy`` instead, since a broken package may raise anything.
     """
@@ -49,9 +51,9 @@ def print_lines(checks: Sequence[Check]) -> None:
     for check in checks:
         label, color = f"{check.label:<18}", _COLORS.get(check.state, "yellow")
         say(
-            hanging(f"{label}  {check.name:<10}  ", check.detail, _INDENT),
+            hanging_indent(f"{label}  {check.name:<10}  ", check.detail, _INDENT),
             color=color,
             colored=len(label),
         )
         if check.remedy:
-            say(hanging(f"{'':<{_INDENT}}-> ", check.remedy))
+            say(hanging_indent(f"{'':<{_INDENT}}-> ", check.remedy))

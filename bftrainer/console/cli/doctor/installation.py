@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import bftrainer
-from bftrainer.console.cli.doctor.frame import first_line, guarded
+from bftrainer.console.cli.doctor.frame import check_or_error, first_line
 from bftrainer.decide.domain.checks import Check, CheckStatus
 from bftrainer.system.installed import Installed, installed_folder
 from bftrainer.system.own_programs import this_interpreter
@@ -31,29 +31,37 @@ PACKAGES = (
 def examine() -> list[Check]:
     """Run all checks, in the order in which they are printed."""
     return [
-        _python(),
-        guarded("bftrainer", _bftrainer, "pip install --force-reinstall bftrainer"),
-        *(_package(name, purpose) for name, purpose in PACKAGES),
-        guarded("exact", _exact, "pip install --force-reinstall bftrainer numpy"),
-        guarded("highs", _highs, "pip install --force-reinstall highspy"),
-        guarded(
-            "gurobi", _gurobi, "pip install --force-reinstall 'bftrainer[gurobi]'", required=False
+        _check_python(),
+        check_or_error("bftrainer", _check_bftrainer, "pip install --force-reinstall bftrainer"),
+        *(_check_package(name, purpose) for name, purpose in PACKAGES),
+        check_or_error(
+            "exact", _check_exact_solver, "pip install --force-reinstall bftrainer numpy"
         ),
-        guarded(
-            "jobscripts", _jobscripts, "pip install --force-reinstall bftrainer", required=False
+        check_or_error("highs", _check_highs, "pip install --force-reinstall highspy"),
+        check_or_error(
+            "gurobi",
+            _check_gurobi,
+            "pip install --force-reinstall 'bftrainer[gurobi]'",
+            required=False,
+        ),
+        check_or_error(
+            "jobscripts",
+            _check_job_scripts,
+            "pip install --force-reinstall bftrainer",
+            required=False,
         ),
     ]
 
 
-def _python() -> Check:
+def _check_python() -> Check:
     return Check.ok("python", f"{platform.python_version()}, {this_interpreter()}")
 
 
-def _bftrainer() -> Check:
+def _check_bftrainer() -> Check:
     return Check.ok("bftrainer", f"{bftrainer.__version__}, {Path(bftrainer.__file__).parent}")
 
 
-def _package(name: str, purpose: str) -> Check:
+def _check_package(name: str, purpose: str) -> Check:
     """Check that a package can be imported; ``purpose`` says what needs it."""
     try:
         importlib.import_module(name)
@@ -66,20 +74,20 @@ def _package(name: str, purpose: str) -> Check:
     return Check.ok(name, f"{importlib.metadata.version(name)}, for {purpose}")
 
 
-def _exact() -> Check:
+def _check_exact_solver() -> Check:
     from bftrainer.decide.allocation.exact import Exact
 
-    _prove(Exact())
+    _solve_sample(Exact())
     return Check.ok("exact", "works; needs no license")
 
 
-def _highs() -> Check:
+def _check_highs() -> Check:
     """Check HiGHS: its package, and a solved sample. Raises the solver's error if that fails."""
     from bftrainer.decide.allocation.highs import Highs
     from bftrainer.errors import Reason, SolverError
 
     try:
-        _prove(Highs())
+        _solve_sample(Highs())
     except SolverError as error:
         if error.reason is Reason.NO_PACKAGE:
             return Check(
@@ -91,7 +99,7 @@ def _highs() -> Check:
     )
 
 
-def _gurobi() -> Check:
+def _check_gurobi() -> Check:
     """Check Gurobi, which is optional: its package, its license, and a solved sample."""
     from bftrainer.decide.allocation.gurobi import Gurobi, find_license
 
@@ -111,7 +119,7 @@ def _gurobi() -> Check:
     today = datetime.datetime.now(tz=datetime.UTC).date()
     if gurobi_license.expires is not None and gurobi_license.expires < today.isoformat():
         return Check.broken("gurobi", f"{gurobi_license} (expired)", renew, required=False)
-    _prove(Gurobi())
+    _solve_sample(Gurobi())
     limits = (
         "; at most 2,000 variables and rows, larger problems go to highs"
         if gurobi_license.restricted
@@ -120,7 +128,7 @@ def _gurobi() -> Check:
     return Check.ok("gurobi", f"{gurobi_license}, works{limits}", required=False)
 
 
-def _jobscripts() -> Check:
+def _check_job_scripts() -> Check:
     """Check that the example job scripts were installed, and list them."""
     folder = installed_folder(Installed.JOBSCRIPT)
     if folder is None:
@@ -131,7 +139,7 @@ def _jobscripts() -> Check:
     return Check.ok("jobscripts", f"{folder}: {names}", required=False)
 
 
-def _sample() -> tuple[Problem, tuple[int, ...]]:
+def _sample_problem() -> tuple[Problem, tuple[int, ...]]:
     """Return a problem and its optimal node counts: two trainers and six nodes, of which 2 and 4
     nodes give 18 + 32 samples per second.
     """
@@ -153,14 +161,14 @@ def _sample() -> tuple[Problem, tuple[int, ...]]:
     return Problem(6, 120.0, (saturating, linear)), (2, 4)
 
 
-def _prove(solver: Allocator) -> None:
+def _solve_sample(solver: Allocator) -> None:
     """Solve the sample with the real solver. Raises ``SolverError`` if it fails, and
     ``RejectedAnswerError`` for counts that are not the optimum.
     """
     from bftrainer.decide.allocation.check import checked
     from bftrainer.errors import RejectedAnswerError
 
-    problem, optimum = _sample()
+    problem, optimum = _sample_problem()
     answer = checked(problem, solver.solve(problem))
     if answer.counts != optimum:
         raise RejectedAnswerError(

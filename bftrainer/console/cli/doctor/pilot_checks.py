@@ -60,7 +60,7 @@ def examine_pilot(state: Path, keep: Path) -> list[Check]:
             )
         )
         return [Check.broken("state", str(error), remedy)]
-    checks = [_space(folder), _pilot(folder)]
+    checks = [_check_free_space(folder), _check_journal(folder)]
     try:
         config = read(folder, None)
         site = find_site(config.nodes.holder)
@@ -80,11 +80,11 @@ def examine_pilot(state: Path, keep: Path) -> list[Check]:
     return [
         *checks,
         *examine_files(folder, config.nodes.holder, site.runs_here),
-        _metrics(config),
+        _check_metrics(config),
         examine_hints(folder, config.hints),
         examine_audit(folder, config.decisions),
-        _root(config, site),
-        *_interface(config, site),
+        _check_user(config, site),
+        *_check_interface(config, site),
         *(_packages_of(traits.probe) for traits in all_launchers().values() if traits.probe),
         *site.check(config, str(folder / CONFIG_NAME), keep),
     ]
@@ -105,7 +105,7 @@ def examine_audit(folder: Path, config: DecisionsConfig) -> Check:
     return Check.ok("audit", str(totals))
 
 
-def _space(folder: Path) -> Check:
+def _check_free_space(folder: Path) -> Check:
     """Check the free space. Owner and mode were checked when ``folder`` was opened."""
     free_bytes = shutil.disk_usage(folder).free
     if free_bytes < _LOW_SPACE_BYTES:
@@ -118,7 +118,7 @@ def _space(folder: Path) -> Check:
     )
 
 
-def _pilot(folder: Path) -> Check:
+def _check_journal(folder: Path) -> Check:
     """Check that the journal opens, and name the pilot that writes it."""
     if not (folder / DB_NAME).exists():
         return Check.ok("journal", "none yet")
@@ -142,7 +142,7 @@ def _pilot(folder: Path) -> Check:
     )
 
 
-def _metrics(config: PilotConfig) -> Check:
+def _check_metrics(config: PilotConfig) -> Check:
     """Check the package for metrics, and the token of their port."""
     metrics = config.metrics
     if not metrics.socket and metrics.port is None:
@@ -164,7 +164,7 @@ def _metrics(config: PilotConfig) -> Check:
     return Check.ok("metrics", " and ".join(places))
 
 
-def _root(config: PilotConfig, site: SitePlugin) -> Check:
+def _check_user(config: PilotConfig, site: SitePlugin) -> Check:
     """Check the user: as root, every trainer's command would run as root."""
     if os.geteuid() != 0:
         return Check.ok("user", f"uid {os.geteuid()}: trainers run with its permissions")
@@ -183,7 +183,7 @@ def _root(config: PilotConfig, site: SitePlugin) -> Check:
     )
 
 
-def _interface(config: PilotConfig, site: SitePlugin) -> list[Check]:
+def _check_interface(config: PilotConfig, site: SitePlugin) -> list[Check]:
     """Check the network interface of workers: that it has an address, and that the allowed networks
     include this address. If so, check as well what other users can do there.
     """
@@ -313,12 +313,14 @@ def _has_test_arrived(folder: Path, counts: HintCounts) -> bool:
 def _arrivals_text(counts: HintCounts) -> str:
     """Say how many hints have arrived, and when the last one did."""
     now_s = time.time()
-    since = f"since the pilot began to listen {_ago(now_s - counts.since_s)}"
+    since = f"since the pilot began to listen {_age_text(now_s - counts.since_s)}"
     if not counts.received:
         return f"but no hint {since}"
-    return f"{counted(counts.received, 'hint')} {since}, the last {_ago(now_s - counts.last_s)}"
+    return (
+        f"{counted(counts.received, 'hint')} {since}, the last {_age_text(now_s - counts.last_s)}"
+    )
 
 
-def _ago(age_s: float) -> str:
+def _age_text(age_s: float) -> str:
     age_s = max(age_s, 0.0)  # another host's clock may be ahead
     return f"{age_s:.0f} s ago" if age_s < 600 else f"{age_s / 60:.0f} min ago"

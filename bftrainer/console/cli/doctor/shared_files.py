@@ -43,9 +43,9 @@ def examine_files(folder: Path, holder: str, runs_here: bool) -> list[Check]:
         files = judge_mount(mount_of(folder), runs_here)
     except (OSError, InvalidValueError) as error:
         files = Check.warning("files", f"{folder}: unknown file system: {error}", "mount /proc")
-    checks = [files, _locks(folder)]
+    checks = [files, _check_locks(folder)]
     if not runs_here:
-        checks.append(_visible(folder, holder))
+        checks.append(_check_visibility(folder, holder))
     return checks
 
 
@@ -99,7 +99,7 @@ def _judge_nfs(name: str, mount: Mount) -> Check:
     )
 
 
-def _locks(folder: Path) -> Check:
+def _check_locks(folder: Path) -> Check:
     """Check that the locks of drivers (flock) and of SQLite (fcntl) work, on a file that is deleted
     again.
     """
@@ -155,7 +155,7 @@ def _lock_problem(is_exclusive: Callable[[int, Path], bool], handle: int, path: 
         return getattr(error, "strerror", None) or str(error)
 
 
-def _visible(folder: Path, holder: str) -> Check:
+def _check_visibility(folder: Path, holder: str) -> Check:
     """Check that nodes see the state directory and may write there, by the marks that holders'
     payloads leave. ``holder`` names the site.
 

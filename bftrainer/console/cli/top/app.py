@@ -152,12 +152,12 @@ class Top(App[None]):
             self._error = ""
         except BFTrainerError as error:
             self._error = str(error)
-        self._show()
+        self._draw_board()
 
     def on_resize(self, _event: Resize) -> None:
-        self.call_after_refresh(self._show)
+        self.call_after_refresh(self._draw_board)
 
-    def _show(self) -> None:
+    def _draw_board(self) -> None:
         """Draw the board into the parts of the screen.
 
         The parts are those of the lowest screen, also while a panel is shown above it.
@@ -167,17 +167,17 @@ class Top(App[None]):
         event_lines = _EVENT_LINES + max(height - 24, 0) // 3
         head = base.query_one("#head", Static)
         head.set_class(bool(self._error) or board.silent_s() is not None, "silent")
-        self._put("#head", top_text.cut(self._error or board.headline(), width))
-        self._put("#chart", "\n".join(top_text.chart(board, width, self._marks)))
+        self._set_text("#head", top_text.shortened_text(self._error or board.headline(), width))
+        self._set_text("#chart", "\n".join(top_text.chart(board, width, self._marks)))
         caption = top_text.caption(board, self.sort_by, self.pattern, ended=self.shows_ended)
-        self._put("#caption", top_text.cut(caption, width))
+        self._set_text("#caption", top_text.shortened_text(caption, width))
         if self._event_lines != event_lines:
             self._event_lines = event_lines
             base.query_one("#events", Static).styles.height = event_lines
-        self._put("#events", "\n".join(top_text.events(board, event_lines, width)))
+        self._set_text("#events", "\n".join(top_text.events(board, event_lines, width)))
         self._show_rows(board.rows(self.sort_by, self.pattern, ended=self.shows_ended), width)
 
-    def _put(self, part: str, text: str) -> None:
+    def _set_text(self, part: str, text: str) -> None:
         """Redraw the part of the screen with a selector, if its text has changed."""
         if self._texts.get(part) != text:
             self._texts[part] = text
@@ -190,7 +190,8 @@ class Top(App[None]):
         """
         widths = top_text.widths(width - 1)
         selected_name = self.selected_name  # by the names of the previous rows
-        self._put("#heads", top_text.line(top_text.heads(widths, self.sort_by), widths))
+        headings = top_text.column_headings(widths, self.sort_by)
+        self._set_text("#heads", top_text.line(headings, widths))
         self._names = [row.name for row in rows]
         lines = [top_text.line(top_text.cells(row, widths, self._marks), widths) for row in rows]
         if lines == self._row_lines:
@@ -266,11 +267,11 @@ class Top(App[None]):
 
     def action_sort(self) -> None:
         self.sort_by = self.sort_by.successor()
-        self._show()
+        self._draw_board()
 
     def action_ended(self) -> None:
         self.shows_ended = not self.shows_ended
-        self._show()
+        self._draw_board()
 
     def action_filter(self) -> None:
         box = self.query_one("#filter", Input)
@@ -280,7 +281,7 @@ class Top(App[None]):
 
     def on_input_changed(self, event: Input.Changed) -> None:
         self.pattern = event.value
-        self._show()
+        self._draw_board()
 
     def on_input_submitted(self) -> None:
         self._close_filter()
@@ -293,7 +294,7 @@ class Top(App[None]):
         if self.pattern or box.display:
             self.pattern = box.value = ""
             self._close_filter()
-            self._show()
+            self._draw_board()
 
     def _close_filter(self) -> None:
         self.query_one("#filter", Input).display = False

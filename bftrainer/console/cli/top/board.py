@@ -88,7 +88,7 @@ class Board:
     _used: int = 0
 
     def add(self, snapshot: Snapshot) -> None:
-        """Take over a new snapshot: its events, the chart, and the samples of trainers."""
+        """Apply a new snapshot: its events, the chart, and the samples of trainers."""
         self.snapshot = snapshot
         events = [(decision.at_s, "decision", decision.text) for decision in snapshot.decisions]
         events += [(note.at_s, note.kind, note.line) for note in snapshot.notes]
@@ -118,7 +118,7 @@ class Board:
             self.history.popleft()
 
     def _add_samples(self, snapshot: Snapshot) -> None:
-        """Note the samples of each trainer at the pilot's heartbeat, from which its speed is
+        """Record the samples of each trainer at the pilot's heartbeat, from which its speed is
         computed.
         """
         if snapshot.pilot is None:
@@ -145,7 +145,7 @@ class Board:
         places = {name: place for place, name in enumerate(self.snapshot.queue, 1)}
         requests = {name: kind for kind, name in self.snapshot.requests if kind != "submit"}
         rows = [
-            self._row(record, places, requests)
+            self._trainer_row(record, places, requests)
             for record in self.snapshot.trainers
             if ended or not record.status.is_final
         ]
@@ -157,9 +157,9 @@ class Board:
         ]
         letters = pattern.lower()
         rows = [row for row in rows if letters in f"{row.name} {row.status} {row.remark}".lower()]
-        return _sorted(rows, sort)
+        return _sorted_rows(rows, sort)
 
-    def _row(
+    def _trainer_row(
         self, record: TrainerRecord, places: dict[str, int], requests: dict[str, str]
     ) -> TrainerRow:
         """Build the row of a trainer. ``places`` has the numbers of trainers in the queue,
@@ -169,7 +169,7 @@ class Board:
         """
         name, total = record.name, record.samples_total
         nodes = 0 if record.status.is_final else self.snapshot.nodes.get(name, 0)
-        measured_per_s = self._speed(record)
+        measured_per_s = self._samples_per_s(record)
         per_s = measured_per_s
         if not per_s and record.status is TrainerStatus.RUNNING:
             per_s = self.snapshot.estimates.get(name)
@@ -191,7 +191,7 @@ class Board:
             remark=remark,
         )
 
-    def _speed(self, record: TrainerRecord) -> float | None:
+    def _samples_per_s(self, record: TrainerRecord) -> float | None:
         """Return the samples per second over the last minute.
 
         None if unknown: the trainer does not run, its samples are known at fewer than two
@@ -228,7 +228,7 @@ class Board:
         name = f"pilot {pilot.process.pid} on {pilot.host}"
         if pilot.job_id:
             name += f", job {pilot.job_id}"
-        counts = self._counts()
+        counts = self._status_counts()
         silent_s = self.silent_s()
         if silent_s is None:
             return f"{name}: {counts}"
@@ -236,7 +236,7 @@ class Board:
             return f"PILOT IS DEAD, last seen {length(silent_s)} ago. {name}: {counts}"
         return f"NO HEARTBEAT for {length(silent_s)} from {name}: {counts}"
 
-    def _counts(self) -> str:
+    def _status_counts(self) -> str:
         """Return the numbers of trainers by status, as text."""
         counts = dict.fromkeys(TrainerStatus, 0)
         for record in self.snapshot.trainers:
@@ -296,7 +296,7 @@ _ORDER = (
 _PLACES = {status: place for place, status in enumerate(_ORDER)}
 
 
-def _sorted(rows: list[TrainerRow], sort: Sort) -> list[TrainerRow]:
+def _sorted_rows(rows: list[TrainerRow], sort: Sort) -> list[TrainerRow]:
     """Sort the rows, large numbers first, but for the time left; rows in the order of submission
     are returned as they are.
     """

@@ -52,7 +52,7 @@ def top(every: float, once: bool, plain: bool, state: Path) -> None:
     from bftrainer.console.cli.top.board import Board, Sort
     from bftrainer.console.cli.top.reader import Reader
     from bftrainer.console.cli.top.text import ASCII, UNICODE
-    from bftrainer.console.cli.top.text import once as as_text
+    from bftrainer.console.cli.top.text import screen_text as as_text
 
     is_utf8 = locale.getpreferredencoding(False).lower().replace("-", "") == "utf8"
     marks = ASCII if plain or not is_utf8 else UNICODE

@@ -99,7 +99,7 @@ class Reader:
             if not (self.state / DB_NAME).exists():
                 return Snapshot(now_s, requests=requests)
             self._store = open_store(self.state)
-        decisions = self._decisions()
+        decisions = self._read_new_decisions()
         pilot = self._store.holder()
         allocation = self._allocation
         has_ended = pilot_has_ended(self._store, now_s)
@@ -108,14 +108,14 @@ class Reader:
             at_s=now_s,
             pilot=pilot,
             is_alive=self._is_alive(pilot),
-            trainers=self._trainers(Registry(self._store)),
+            trainers=self._read_trainers(Registry(self._store)),
             nodes={} if has_ended else allocation.nodes,
             estimates=allocation.estimates,
             queue=allocation.queue,
             held=held,
             pending=pending,
             decisions=decisions,
-            notes=self._notes(),
+            notes=self._read_new_notes(),
             requests=requests,
         )
 
@@ -131,7 +131,7 @@ class Reader:
             return None
         return is_alive(pilot.process)
 
-    def _trainers(self, registry: Registry) -> tuple[TrainerRecord, ...]:
+    def _read_trainers(self, registry: Registry) -> tuple[TrainerRecord, ...]:
         """Read the trainers, from the oldest that had not ended at the first call."""
         records = registry.trainers_from(self._oldest_trainer)
         if self._oldest_trainer:
@@ -150,7 +150,7 @@ class Reader:
         (row,) = self._store.read(query)
         return int(row["taken"]), int(row["n"] - row["taken"])
 
-    def _notes(self) -> tuple[Note, ...]:
+    def _read_new_notes(self) -> tuple[Note, ...]:
         """Read the notes that are new since the last call."""
         assert self._store is not None
         query = (
@@ -162,7 +162,7 @@ class Reader:
             self._latest_note = rows[-1]["number"]
         return tuple(Note(row["at_s"], row["kind"], row["subject"], row["text"]) for row in rows)
 
-    def _decisions(self) -> tuple[DecisionLine, ...]:
+    def _read_new_decisions(self) -> tuple[DecisionLine, ...]:
         """Read the decisions that are new in the journal since the last call, and keep the
         allocation after the last one.
         """

@@ -56,7 +56,7 @@ def cells(row: TrainerRow, width: dict[str, int], marks: Glyphs) -> tuple[str, .
         "left": time_left.rjust(width["left"] - 2),
         "remark": row.remark,
     }
-    return tuple(cut(texts[name], width[name] - 1) for name in COLUMNS)
+    return tuple(shortened_text(texts[name], width[name] - 1) for name in COLUMNS)
 
 
 def line(texts: tuple[str, ...], width: dict[str, int]) -> str:
@@ -66,7 +66,7 @@ def line(texts: tuple[str, ...], width: dict[str, int]) -> str:
     ).rstrip()
 
 
-def heads(width: dict[str, int], sort: Sort) -> tuple[str, ...]:
+def column_headings(width: dict[str, int], sort: Sort) -> tuple[str, ...]:
     """Return the column headings; that of the sort key is marked with a star.
 
     The order of submission has no column.
@@ -142,14 +142,16 @@ def caption(board: Board, sort: Sort, pattern: str, *, ended: bool) -> str:
 def events(board: Board, count: int, width: int) -> list[str]:
     """Return the ``count`` latest events, a line each; the newest is last."""
     latest = list(board.events)[-count:] if count > 0 else []
-    return [cut(f"{clock(at_s)} {kind}: {text}", width) for at_s, kind, text in latest]
+    return [shortened_text(f"{clock(at_s)} {kind}: {text}", width) for at_s, kind, text in latest]
 
 
-def once(board: Board, width: int, marks: Glyphs, sort: Sort, pattern: str, *, ended: bool) -> str:
+def screen_text(
+    board: Board, width: int, marks: Glyphs, sort: Sort, pattern: str, *, ended: bool
+) -> str:
     """Format the whole screen as text: every row, and the last ten events."""
     column = widths(width)
     rows = [
-        heads(column, sort),
+        column_headings(column, sort),
         *(cells(row, column, marks) for row in board.rows(sort, pattern, ended=ended)),
     ]
     body = [line(row, column) for row in rows]
@@ -164,7 +166,7 @@ def once(board: Board, width: int, marks: Glyphs, sort: Sort, pattern: str, *, e
     return "\n".join([*(line.rstrip() for line in parts), *events(board, 10, width)]) + "\n"
 
 
-def cut(text: str, width: int) -> str:
+def shortened_text(text: str, width: int) -> str:
     """Shorten a text to ``width`` characters on one line, with control characters as escapes; a
     longer text ends in two dots.
     """

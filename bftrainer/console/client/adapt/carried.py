@@ -75,7 +75,7 @@ class _Reader:
         """Return the flow of statements that run one after the other."""
         flow = Flow()
         for statement in statements:
-            self._append(flow, self.statement(statement))
+            self._append_flow(flow, self.statement(statement))
             if isinstance(statement, ast.Continue | ast.Break | ast.Return | ast.Raise):
                 break
         return flow
@@ -83,60 +83,62 @@ class _Reader:
     def statement(self, statement: ast.stmt) -> Flow:
         """Return the flow of one statement."""
         if isinstance(statement, ast.If):
-            flow = self._expressions(statement, [statement.test])
-            self._branches(flow, [statement.body, statement.orelse])
+            flow = self._head_flow(statement, [statement.test])
+            self._add_branches(flow, [statement.body, statement.orelse])
             return flow
         if isinstance(statement, ast.For | ast.AsyncFor):
-            flow = self._expressions(statement, [statement.iter])
+            flow = self._head_flow(statement, [statement.iter])
             body = self.block(statement.body)
-            loop_names = {self.source.of(node) for node in _leaves(statement.target)}
+            loop_names = {self.source.of(node) for node in _target_leaves(statement.target)}
             body.exposed -= loop_names
             for name in loop_names:
                 body.assigned.pop(name, None)
-            self._branches(flow, [[]], [body, self.block(statement.orelse)])
+            self._add_branches(flow, [[]], [body, self.block(statement.orelse)])
             return flow
         if isinstance(statement, ast.While):
-            flow = self._expressions(statement, [statement.test])
-            self._branches(flow, [[]], [self.block(statement.body)])
+            flow = self._head_flow(statement, [statement.test])
+            self._add_branches(flow, [[]], [self.block(statement.body)])
             return flow
         if isinstance(statement, ast.With | ast.AsyncWith):
-            flow = self._expressions(statement, [item.context_expr for item in statement.items])
+            flow = self._head_flow(statement, [item.context_expr for item in statement.items])
             targets = [item.optional_vars for item in statement.items if item.optional_vars]
-            flow.definite |= {self.source.of(leaf) for node in targets for leaf in _leaves(node)}
-            self._append(flow, self.block(statement.body))
+            flow.definite |= {
+                self.source.of(leaf) for node in targets for leaf in _target_leaves(node)
+            }
+            self._append_flow(flow, self.block(statement.body))
             return flow
         if isinstance(statement, ast.Try):
             flow = self.block(statement.body)
             handlers = [self.block(handler.body) for handler in statement.handlers]
-            self._branches(flow, [[]], handlers)
-            self._append(flow, self.block([*statement.orelse, *statement.finalbody]))
+            self._add_branches(flow, [[]], handlers)
+            self._append_flow(flow, self.block([*statement.orelse, *statement.finalbody]))
             return flow
         if isinstance(statement, ast.Match):
-            flow = self._expressions(statement, [statement.subject])
-            self._branches(flow, [case.body for case in statement.cases], [Flow()])
+            flow = self._head_flow(statement, [statement.subject])
+            self._add_branches(flow, [case.body for case in statement.cases], [Flow()])
             return flow
         if isinstance(statement, Definition):
-            flow = Flow(exposed=set(self._reads(statement)))
+            flow = Flow(exposed=set(self._names_read(statement)))
             flow.definite.add(statement.name)
             return flow
-        return self._simple(statement)
+        return self._simple_flow(statement)
 
-    def _simple(self, statement: ast.stmt) -> Flow:
+    def _simple_flow(self, statement: ast.stmt) -> Flow:
         """Return the flow of a statement that contains no others."""
         targets: list[ast.expr] = []
         if isinstance(statement, ast.Assign):
-            targets = [leaf for target in statement.targets for leaf in _leaves(target)]
+            targets = [leaf for target in statement.targets for leaf in _target_leaves(target)]
         elif isinstance(statement, ast.AugAssign) or (
             isinstance(statement, ast.AnnAssign) and statement.value is not None
         ):
             targets = [statement.target]
-        flow = Flow(exposed=set(self._reads(statement)))
+        flow = Flow(exposed=set(self._names_read(statement)))
         for node in ast.walk(statement):
             if isinstance(node, ast.NamedExpr):
                 targets.append(node.target)
             function = node.func if isinstance(node, ast.Call) else None
             if isinstance(function, ast.Attribute) and function.attr in MUTATORS:
-                self._note(flow.mutated, function.value, statement)
+                self._note_mutation(flow.mutated, function.value, statement)
         for target in targets:
             if isinstance(target, ast.Name | ast.Attribute):
                 name = self.source.of(target)
@@ -145,39 +147,41 @@ class _Reader:
                     flow.exposed.add(name)
                 flow.definite.add(name)
             elif isinstance(target, ast.Subscript):
-                self._note(flow.mutated, target.value, statement)
+                self._note_mutation(flow.mutated, target.value, statement)
         return flow
 
-    def _note(self, places: dict[str, list[ast.stmt]], node: ast.expr, place: ast.stmt) -> None:
-        """Note that a statement changes the object that a name stands for, or one of its items."""
+    def _note_mutation(
+        self, places: dict[str, list[ast.stmt]], node: ast.expr, place: ast.stmt
+    ) -> None:
+        """Record that a statement changes the object that a name stands for, or an item of it."""
         while isinstance(node, ast.Subscript):
             node = node.value
         if isinstance(node, ast.Name | ast.Attribute):
             places.setdefault(self.source.of(node), []).append(place)
 
-    def _expressions(self, statement: ast.stmt, parts: list[ast.expr]) -> Flow:
+    def _head_flow(self, statement: ast.stmt, parts: list[ast.expr]) -> Flow:
         """Return the flow of the head of a compound statement."""
         flow = Flow()
         for part in parts:
-            flow.exposed |= set(self._reads(part))
+            flow.exposed |= set(self._names_read(part))
             for node in ast.walk(part):
                 if isinstance(node, ast.NamedExpr):
                     flow.assigned.setdefault(node.target.id, []).append(statement)
                     flow.definite.add(node.target.id)
         return flow
 
-    def _reads(self, node: ast.AST) -> list[str]:
+    def _names_read(self, node: ast.AST) -> list[str]:
         """Return the names and attributes that are read, the names of comprehensions left out."""
         own: set[str] = set()
         names: list[str] = []
         for child in ast.walk(node):
             if isinstance(child, ast.comprehension):
-                own |= {self.source.of(leaf) for leaf in _leaves(child.target)}
+                own |= {self.source.of(leaf) for leaf in _target_leaves(child.target)}
             elif isinstance(child, ast.Name | ast.Attribute) and isinstance(child.ctx, ast.Load):
                 names.append(self.source.of(child))
         return [name for name in names if name not in own]
 
-    def _branches(
+    def _add_branches(
         self, flow: Flow, bodies: Sequence[Sequence[ast.stmt]], read: Iterable[Flow] = ()
     ) -> None:
         """Add branches of which one runs: only what all of them assign is definite."""
@@ -193,17 +197,17 @@ class _Reader:
         shared = set.intersection(*(branch.definite for branch in going_on or flows))
         for branch in flows:
             flow.exposed |= branch.exposed - before
-            _merge(flow, branch)
+            _add_changes(flow, branch)
         flow.definite = before | shared
 
-    def _append(self, flow: Flow, later: Flow) -> None:
+    def _append_flow(self, flow: Flow, later: Flow) -> None:
         """Add what runs after the statements of ``flow``."""
         flow.exposed |= later.exposed - flow.definite
         flow.definite |= later.definite
-        _merge(flow, later)
+        _add_changes(flow, later)
 
 
-def _merge(flow: Flow, other: Flow) -> None:
+def _add_changes(flow: Flow, other: Flow) -> None:
     """Add the assignments and mutations of another flow."""
     for name, places in other.assigned.items():
         flow.assigned.setdefault(name, []).extend(places)
@@ -211,8 +215,8 @@ def _merge(flow: Flow, other: Flow) -> None:
         flow.mutated.setdefault(name, []).extend(places)
 
 
-def _leaves(target: ast.expr) -> list[ast.expr]:
+def _target_leaves(target: ast.expr) -> list[ast.expr]:
     """Return the parts of a target such as ``a, (b, *c)``."""
     if isinstance(target, ast.Tuple | ast.List):
-        return [leaf for element in target.elts for leaf in _leaves(element)]
+        return [leaf for element in target.elts for leaf in _target_leaves(element)]
     return [target.value if isinstance(target, ast.Starred) else target]

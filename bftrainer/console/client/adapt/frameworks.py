@@ -46,7 +46,7 @@ def adapt_lightning(source: ScriptSource) -> str:
         )
         raise source.missing(None, problem, _LIGHTNING)
     (trainer,), (fit,) = trainers, fits
-    given, passed = _keywords(trainer), _keywords(fit)
+    given, passed = _keyword_values(trainer), _keyword_values(fit)
     data = (
         fit.args[1]
         if len(fit.args) > 1
@@ -63,7 +63,7 @@ def adapt_lightning(source: ScriptSource) -> str:
     loader, ready = source.of(data), list[str]()
     if "datamodule" in passed or _is_data_module(source, data):
         loader, ready = f"{loader}.train_dataloader()", [f'{loader}.setup("fit")']
-        if _defines(source, "val_dataloader"):
+        if _defines_function(source, "val_dataloader"):
             rest.append(f"{source.of(data)}.val_dataloader()")
     arguments = (
         f'{loader}, epochs={source.of(given["max_epochs"])}, checkpoint="{{name}}-training.ckpt"'
@@ -102,7 +102,7 @@ def _kept_callbacks(source: ScriptSource, own: ast.expr | None) -> list[str]:
     return [text for text in texts if "ModelCheckpoint" not in text]
 
 
-def _defines(source: ScriptSource, function: str) -> bool:
+def _defines_function(source: ScriptSource, function: str) -> bool:
     """Whether the script defines a function or a method of this name."""
     nodes = ast.walk(source.tree)
     return any(isinstance(node, ast.FunctionDef) and node.name == function for node in nodes)
@@ -177,7 +177,7 @@ def adapt_transformers(project: Project) -> str:
         for name in ("IdleNodesCallback", "constant_batch", "last_checkpoint")
     }
     if arguments:
-        given = _keywords(arguments[0])
+        given = _keyword_values(arguments[0])
         batch_arguments = ["8"]
         if _BATCH in given:
             keys = {"": given[_BATCH], "save_steps=": given.get("save_steps")}
@@ -188,12 +188,12 @@ def adapt_transformers(project: Project) -> str:
         constant_batch = f"**{names['constant_batch']}({', '.join(batch_arguments)})"
         kept = source.arguments(arguments[0], _CONSTANT)
         source.set_arguments(arguments[0], [*kept, constant_batch])
-        folder = _folder(source, arguments[0], given)
+        folder = _output_folder(source, arguments[0], given)
     else:
         update = f"{names['constant_batch']}(training_args.{_BATCH})"
         source.after(_whole_statement(source, parsed), f"vars(training_args).update({update})")
         folder = "training_args.output_dir"
-    own = _keywords(trainers[0]).get("callbacks")
+    own = _keyword_values(trainers[0]).get("callbacks")
     idle = f"{names['IdleNodesCallback']}()"
     callbacks = f"callbacks=[{idle}{f', *({source.of(own)} or [])' if own else ''}]"
     source.set_arguments(trainers[0], [*source.arguments(trainers[0], ("callbacks",)), callbacks])
@@ -209,7 +209,7 @@ def adapt_transformers(project: Project) -> str:
     )
 
 
-def _folder(source: ScriptSource, arguments: ast.Call, given: dict[str, ast.expr]) -> str:
+def _output_folder(source: ScriptSource, arguments: ast.Call, given: dict[str, ast.expr]) -> str:
     """Return the output folder of TrainingArguments as it reads where the Trainer is made."""
     if arguments.args:
         return source.of(arguments.args[0])
@@ -272,7 +272,7 @@ def adapt_horovod(project: Project) -> None:
     adapt_loop(project, accelerate=False)
 
 
-def _keywords(call: ast.Call) -> dict[str, ast.expr]:
+def _keyword_values(call: ast.Call) -> dict[str, ast.expr]:
     return {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg}
 
 

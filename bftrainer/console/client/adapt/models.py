@@ -50,7 +50,7 @@ class ModelSearch:
         """Return the models. Raises RefusalError if the loop calls none."""
         names: list[str] = []
         problem: UserError | None = None
-        for text, hops in self._called():
+        for text, hops in self._called_models():
             try:
                 name = self.search.outside(text, hops)
             except UserError as error:
@@ -67,7 +67,7 @@ class ModelSearch:
             raise refusal(self.loop.batches.module, self.project, self.loop.batches.loop, what, ANY)
         return names
 
-    def _called(self) -> Iterator[tuple[str, tuple[Hop, ...]]]:
+    def _called_models(self) -> Iterator[tuple[str, tuple[Hop, ...]]]:
         """Yield the text of each model that is called in a step, and the hops that lead there."""
         batches = self.loop.batches
         parts: list[tuple[ScriptModule, ast.AST, tuple[Hop, ...]]] = [
@@ -78,11 +78,11 @@ class ModelSearch:
         for module, area, outward in parts:
             calls = [node for node in ast.walk(area) if isinstance(node, ast.Call)]
             for call in sorted(calls, key=lambda node: (node.lineno, node.col_offset)):
-                for node in self._candidates(call):
+                for node in self._model_candidates(call):
                     if self._is_model(name_of(node)):
                         yield module.source.of(node), outward
 
-    def _candidates(self, call: ast.Call) -> Iterator[ast.expr]:
+    def _model_candidates(self, call: ast.Call) -> Iterator[ast.expr]:
         """Yield the expressions that may be a model: what is called, or has its method called."""
         if isinstance(call.func, ast.Name | ast.Attribute):
             yield call.func

@@ -94,7 +94,7 @@ class Project:
             for call in other.source.calls_of_any():
                 if function in other.source.above(call):
                     continue
-                if self._runs(other, call, module, function):
+                if self._calls_function(other, call, module, function):
                     sites.append(CallSite(other, call))
         if not self._resolving:
             self._callers[function] = sites
@@ -179,7 +179,7 @@ class Project:
         for bound in module.source.bound_values(text):
             place = module.source.function(bound.value)
             if "." in text or place is function or place is None:
-                origins += self._expanded(Scope(module, place), bound, depth)
+                origins += self._expressions_behind(Scope(module, place), bound, depth)
         root, dot, rest = text.partition(".")
         if function is not None and root in parameters(function):
             for site in self.callers(module, function):
@@ -191,13 +191,13 @@ class Project:
                     name = f"{site.module.source.of(passed)}{dot}{rest}"
                     origins += self.origins(outer, name, depth + 1)
                 else:
-                    origins += self._expanded(outer, Binding(passed, None), depth)
+                    origins += self._expressions_behind(outer, Binding(passed, None), depth)
         elif not origins and text in module.imports:
             other, original = module.imports[text]
             origins += self.origins(Scope(other, None), original, depth + 1) if original else []
         return origins
 
-    def _expanded(self, scope: Scope, bound: Binding, depth: int) -> list[ObjectOrigin]:
+    def _expressions_behind(self, scope: Scope, bound: Binding, depth: int) -> list[ObjectOrigin]:
         """Return the expressions behind one that a name is bound to."""
         value, part = bound
         source = scope.module.source
@@ -206,7 +206,7 @@ class Project:
             return [
                 origin
                 for branch in branches
-                for origin in self._expanded(scope, Binding(branch, part), depth + 1)
+                for origin in self._expressions_behind(scope, Binding(branch, part), depth + 1)
             ]
         if isinstance(value, ast.Name | ast.Attribute):
             return self.origins(scope, source.of(value), depth + 1)
@@ -223,10 +223,10 @@ class Project:
             if part is not None and isinstance(returned, ast.Tuple) and part < len(returned.elts):
                 returned = returned.elts[part]
             inner = Scope(module, function)
-            origins += self._expanded(inner, Binding(returned, None), depth + 1)
+            origins += self._expressions_behind(inner, Binding(returned, None), depth + 1)
         return origins
 
-    def _runs(
+    def _calls_function(
         self, place: ScriptModule, call: ast.Call, module: ScriptModule, function: Function
     ) -> bool:
         """Whether a call in the module ``place`` runs ``function`` of ``module``."""
@@ -286,23 +286,23 @@ class Project:
         for node in module.source.nodes:
             if isinstance(node, ast.Import):
                 for alias in node.names:
-                    imported = self._module(self._root, alias.name)
+                    imported = self._local_module(self._root, alias.name)
                     if imported is not None:
                         module.imports[alias.asname or alias.name] = (imported, "")
             elif isinstance(node, ast.ImportFrom):
                 self._read_import_from(module, node)
 
     def _read_import_from(self, module: ScriptModule, node: ast.ImportFrom) -> None:
-        """Note the names of ``from package import names``."""
+        """Record the names of ``from package import names``."""
         base = self._root
         if node.level:
             base = module.path.resolve().parent
             for _ in range(node.level - 1):
                 base = base.parent
-        package = self._module(base, node.module) if node.module else None
+        package = self._local_module(base, node.module) if node.module else None
         for alias in node.names:
             full = f"{node.module}.{alias.name}" if node.module else alias.name
-            inner = self._module(base, full) if alias.name != "*" else None
+            inner = self._local_module(base, full) if alias.name != "*" else None
             if inner is not None:
                 module.imports[alias.asname or alias.name] = (inner, "")
             elif package is not None and alias.name == "*":
@@ -311,7 +311,7 @@ class Project:
             elif package is not None:
                 module.imports[alias.asname or alias.name] = (package, alias.name)
 
-    def _module(self, base: Path, name: str) -> ScriptModule | None:
+    def _local_module(self, base: Path, name: str) -> ScriptModule | None:
         """Return the local module of a dotted name; None if there is no such file."""
         stem = base.joinpath(*name.split("."))
         for path in (stem.with_name(f"{stem.name}.py"), stem / "__init__.py"):

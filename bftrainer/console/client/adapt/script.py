@@ -9,7 +9,7 @@ import warnings
 from dataclasses import dataclass
 from pathlib import Path
 
-from bftrainer.config.script import clue, text_of
+from bftrainer.config.script import launcher_clue, text_of
 from bftrainer.console.client.adapt.frameworks import (
     adapt_horovod,
     adapt_lightning,
@@ -33,7 +33,9 @@ class ChangedFile:
     def diff(self, name: str) -> str:
         """The unified diff."""
         diff = ""
-        for line in difflib.unified_diff(_lines(self.before), _lines(self.after), name, name):
+        for line in difflib.unified_diff(
+            _split_lines(self.before), _split_lines(self.after), name, name
+        ):
             diff += line
             if not line.endswith("\n"):
                 diff += "\n\\ No newline at end of file\n"
@@ -43,7 +45,7 @@ class ChangedFile:
     def changed_lines(self) -> int:
         """Lines that were added, removed or replaced (the larger side of each)."""
         steps = difflib.SequenceMatcher(
-            None, _lines(self.before), _lines(self.after), autojunk=False
+            None, _split_lines(self.before), _split_lines(self.after), autojunk=False
         ).get_opcodes()
         return sum(max(i2 - i1, j2 - j1) for tag, i1, i2, j1, j2 in steps if tag != "equal")
 
@@ -102,7 +104,7 @@ def adapted(script: Path) -> Adapted:
         project = Project(script, text)
         if not _has_imports(project.main.source.tree):
             raise ValueError("it imports nothing")
-        _edit(project)
+        _edit_by_framework(project)
     except (SyntaxError, ValueError, RecursionError) as error:
         raise UserError(f"{script}: is no Python script with imports: {error}") from error
     except UserError as error:
@@ -124,7 +126,7 @@ def _has_imports(tree: ast.Module) -> bool:
     return any(isinstance(node, ast.Import | ast.ImportFrom) for node in tree.body)
 
 
-def _lines(text: str) -> list[str]:
+def _split_lines(text: str) -> list[str]:
     """Split a text into lines with their ends, as editors and ``patch`` count them: a form feed
     does not end one.
     """
@@ -160,7 +162,7 @@ def _check_compiles(script: Path, text: str) -> None:
         ) from error
 
 
-def _edit(project: Project) -> None:
+def _edit_by_framework(project: Project) -> None:
     """Edit the sources of a project, by the framework that its script uses."""
     source = project.main.source
     packages = _imported_packages(source.tree)
@@ -187,7 +189,7 @@ def _edit(project: Project) -> None:
         [call for module in project.modules for call in module.source.calls("Accelerator")]
     )
     adapt_loop(project, accelerate=is_accelerate)
-    if clue(source.before_edits) is None:
+    if launcher_clue(source.before_edits) is None:
         source.notes.append(
             "each worker runs the whole script: with several GPUs per node, the device is "
             "cuda:LOCAL_RANK"

@@ -137,9 +137,9 @@ class Search:
         loops: list[TrainingLoop] = []
         problems: list[RefusalError] = []
         for module, call, optimizer in self._optimizer_steps():
-            for chain in self._chains(module, call, ()):
+            for chain in self._loop_chains(module, call, ()):
                 try:
-                    loop = self._classified(module, call, chain)
+                    loop = self._training_loop_of(module, call, chain)
                     loop.optimizers = [self.outside(optimizer, loop.outer.hops)]
                     loops.append(loop)
                 except RefusalError as error:
@@ -150,15 +150,15 @@ class Search:
             if problems:
                 raise problems[0]
             raise refusal(None, self.project, None, "found no optimizer.step()", ANY)
-        return self._merged(loops)
+        return self._only_loop(loops)
 
-    def _merged(self, loops: list[TrainingLoop]) -> TrainingLoop:
+    def _only_loop(self, loops: list[TrainingLoop]) -> TrainingLoop:
         """Return the one loop that all steps are in. Raises RefusalError for several."""
         first = loops[0]
         for other in loops[1:]:
-            is_same_way = _calls(first) == _calls(other)
+            is_same_way = _calls_between_loops(first) == _calls_between_loops(other)
             if other.batches.loop is not first.batches.loop or not is_same_way:
-                lines = [str(self._line(loop)) for loop in (first, other)]
+                lines = [str(self._identifying_line(loop)) for loop in (first, other)]
                 what = (
                     f"trains in two loops (lines {' and '.join(lines)}), each with a position of "
                     "its own; make them two scripts, or keep a Training for each by hand"
@@ -169,7 +169,7 @@ class Search:
         first.optimizers = list(dict.fromkeys(reversed(first.optimizers)))[::-1]
         return first
 
-    def _line(self, loop: TrainingLoop) -> int:
+    def _identifying_line(self, loop: TrainingLoop) -> int:
         """Return a line that tells two loops apart."""
         return loop.between[-1].call.lineno if loop.between else loop.batches.loop.lineno
 
@@ -209,7 +209,7 @@ class Search:
         makers = {name_of(value.func) for value in bound if isinstance(value, ast.Call)}
         return text if makers & _OPTIMIZERS else ""
 
-    def _chains(
+    def _loop_chains(
         self, module: ScriptModule, node: ast.AST, hops: tuple[Hop, ...]
     ) -> list[list[LoopPlace]]:
         """Return the loops around a node, the innermost first; a list for each way of calls."""
@@ -237,13 +237,13 @@ class Search:
             return [
                 [*places, *chain]
                 for site in sites
-                for chain in self._chains(
+                for chain in self._loop_chains(
                     site.module, site.call, (*hops, Hop(module, parent, site.module, site.call))
                 )
             ]
         return [places]
 
-    def _classified(
+    def _training_loop_of(
         self, module: ScriptModule, step: ast.Call, chain: Sequence[LoopPlace]
     ) -> TrainingLoop:
         """Return the training loop of a chain of loops around a step."""
@@ -294,24 +294,30 @@ class Search:
         """Return a loop over steps: with ``next(iterator)``, or over random batches."""
         inner = chain[0]
         source = inner.module.source
-        iterator = self._iterator(inner)
+        iterator = self._iterator_text(inner)
         if len(chain) > 1 and (
             iterator or isinstance(chain[1].loop, ast.For) or is_range(inner.loop)
         ):
             outer_is_endless = isinstance(chain[1].loop, ast.While)
             if iterator or not outer_is_endless or _is_strided(inner.loop):
-                raise refusal(inner.module, self.project, inner.loop, self._why(inner), ANY)
+                raise refusal(
+                    inner.module, self.project, inner.loop, self._no_position_reason(inner), ANY
+                )
         if _is_strided(inner.loop):
-            raise refusal(inner.module, self.project, inner.loop, self._why(inner), ANY)
+            raise refusal(
+                inner.module, self.project, inner.loop, self._no_position_reason(inner), ANY
+            )
         if isinstance(inner.loop, ast.For) and not is_range(inner.loop):
-            raise refusal(inner.module, self.project, inner.loop, self._why(inner), ANY)
+            raise refusal(
+                inner.module, self.project, inner.loop, self._no_position_reason(inner), ANY
+            )
         text = source.of(inner.loop)
         if match := re.search(r"\b(envs?\.step|replay\w*|rb\.sample|memory\.sample)\b", text):
             what = f"{match[1]} has a state that no checkpoint has: the episode and its samples"
             raise refusal(inner.module, self.project, inner.loop, what, ANY)
         return TrainingLoop([(module, step)], inner, iterator=iterator)
 
-    def _why(self, place: LoopPlace) -> str:
+    def _no_position_reason(self, place: LoopPlace) -> str:
         """Return why a loop within loops has no position that can be kept."""
         text = place.module.source.of(place.loop.iter) if isinstance(place.loop, ast.For) else ""
         if "range(" in text and _is_strided(place.loop):
@@ -323,7 +329,7 @@ class Search:
             f": {text} has no position that a restart could continue at" if text else ""
         )
 
-    def _iterator(self, place: LoopPlace) -> str:
+    def _iterator_text(self, place: LoopPlace) -> str:
         """Return the text of the iterator that the loop calls ``next`` with; empty without one."""
         source = place.module.source
         for call in source.calls("next", "__next__", within=place.loop):
@@ -338,7 +344,7 @@ class Search:
         """
         if not isinstance(place.loop, ast.For) or is_range(place.loop) or _is_phase_loop(place):
             return None
-        loader = self._unwrapped(place, place.loop.iter, 0)
+        loader = self._innermost_loader(place, place.loop.iter, 0)
         if loader is None:
             return None
         source = place.module.source
@@ -354,7 +360,7 @@ class Search:
                     return None
         return loader
 
-    def _unwrapped(self, place: LoopPlace, node: ast.expr, depth: int) -> ast.expr | None:
+    def _innermost_loader(self, place: LoopPlace, node: ast.expr, depth: int) -> ast.expr | None:
         """Return the loader in ``enumerate(tqdm(loader))``, also where a name stands for a part of
         it. Raises RefusalError for what reads ahead or has no position.
         """
@@ -376,7 +382,7 @@ class Search:
                 if inner is not None and not name_of(value.func).endswith("DataLoader"):
                     if name_of(value.func) == "skip_first_batches":
                         return node
-                    return self._unwrapped(place, value, depth + 1)
+                    return self._innermost_loader(place, value, depth + 1)
         return node
 
     def _unwrapped_call(self, place: LoopPlace, call: ast.Call, depth: int) -> ast.expr | None:
@@ -397,7 +403,7 @@ class Search:
                 raise refusal(place.module, self.project, call, what, EPOCHS)
         inner = self._loader_argument(place, call)
         if inner is not None and not name.endswith("DataLoader"):
-            return self._unwrapped(place, inner, depth + 1)
+            return self._innermost_loader(place, inner, depth + 1)
         target = self.project.target(place.module, call.func)
         if target is not None and _is_generator(target[1]):
             what = (
@@ -516,7 +522,7 @@ def range_call(node: ast.AST) -> ast.Call | None:
     return range_call(node.args[0]) if node.args else None
 
 
-def _calls(loop: TrainingLoop) -> list[ast.Call]:
+def _calls_between_loops(loop: TrainingLoop) -> list[ast.Call]:
     """Return the calls between the outer loop and the one over batches."""
     return [hop.call for hop in loop.between]
 

@@ -134,13 +134,15 @@ class ScriptSource:
             elif isinstance(node, ast.withitem) and node.optional_vars is not None:
                 pairs = [(node.optional_vars, node.context_expr)]
             for target, value in pairs:
-                self._bind(bindings, target, Binding(value, None))
+                self._note_binding(bindings, target, Binding(value, None))
         for values in bindings.values():
             values.sort(key=lambda binding: (binding.value.lineno, binding.value.col_offset))
         return bindings
 
-    def _bind(self, bindings: dict[str, list[Binding]], target: ast.AST, bound: Binding) -> None:
-        """Note what a target is bound to; of a tuple of targets, each by itself."""
+    def _note_binding(
+        self, bindings: dict[str, list[Binding]], target: ast.AST, bound: Binding
+    ) -> None:
+        """Record what a target is bound to; of a tuple of targets, each by itself."""
         if not isinstance(target, ast.Tuple | ast.List):
             bindings.setdefault(self.of(target), []).append(bound)
             return
@@ -150,7 +152,7 @@ class ScriptSource:
             values = value.elts
         for number, element in enumerate(target.elts):
             part = Binding(values[number], None) if values else Binding(value, number)
-            self._bind(bindings, element, part)
+            self._note_binding(bindings, element, part)
 
     def bound_values(self, text: str) -> list[Binding]:
         """What a name or an attribute is bound to in the script, in the order of the text."""
@@ -296,7 +298,7 @@ class ScriptSource:
             return False
         start = self._starts[statement.lineno - 1]
         in_front = self._bytes[start : self._span(statement)[0]]
-        first = next(body[0] for body in _bodies(parent) if statement in body)
+        first = next(body[0] for body in _statement_lists(parent) if statement in body)
         if first.lineno == statement.lineno:
             in_front = self._bytes[start : self._span(first)[0]]
         return bool(in_front.strip())
@@ -355,7 +357,7 @@ def _is_docstring(statement: ast.stmt) -> bool:
     return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
 
 
-def _bodies(node: ast.AST) -> Iterator[list[ast.stmt]]:
+def _statement_lists(node: ast.AST) -> Iterator[list[ast.stmt]]:
     """The lists of statements of a compound statement, or of a branch of one."""
     for name in ("body", "orelse", "finalbody"):
         if isinstance(body := getattr(node, name, None), list) and body:

@@ -143,7 +143,7 @@ class _Runner:
 
         Raises UserError if it fails or takes too long.
         """
-        status = self._run(incarnation)
+        status = self._run_script(incarnation)
         steps: list[int] = []
         has_checkpoint = False
         for line in map(parse_progress, JsonTail(self.directory.progress).read()):
@@ -153,7 +153,7 @@ class _Runner:
                 steps.append(line.step)
             has_checkpoint = has_checkpoint or line.phase is Phase.CHECKPOINTED
         if status not in (0, STOPPED_STATUS):
-            raise self.problem(f"failed with {_ending(status)}: {self._reason()}")
+            raise self.problem(f"failed with {_exit_status_text(status)}: {self._last_log_line()}")
         if not steps:
             return None
         if not has_checkpoint:
@@ -167,7 +167,7 @@ class _Runner:
             "give its arguments after --, or write it with --no-start"
         )
 
-    def _run(self, incarnation: int) -> int:
+    def _run_script(self, incarnation: int) -> int:
         """Run the script until it ends; returns its exit status. Raises UserError at the time
         limit.
         """
@@ -176,7 +176,7 @@ class _Runner:
             process = subprocess.Popen(  # noqa: S603  # a list, no shell
                 [this_interpreter(), str(self.program), *self.arguments],
                 cwd=self.folder,
-                env=self._environment(incarnation),
+                env=self._worker_environment(incarnation),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -186,14 +186,14 @@ class _Runner:
                 return process.wait(max(left_s, 1))
             except subprocess.TimeoutExpired:
                 raise self.problem(
-                    f"did not end within {self.timeout_s:g} s (--start-s): {self._reason()}"
+                    f"did not end within {self.timeout_s:g} s (--start-s): {self._last_log_line()}"
                 ) from None
             finally:
                 with suppress(ProcessLookupError, PermissionError):
                     os.killpg(process.pid, signal.SIGKILL)
                 process.wait()
 
-    def _environment(self, incarnation: int) -> dict[str, str]:
+    def _worker_environment(self, incarnation: int) -> dict[str, str]:
         """Return the variables of the only worker, as torchrun sets them."""
         with socket.socket() as listener:
             listener.bind(("127.0.0.1", 0))
@@ -208,7 +208,7 @@ class _Runner:
         assert {FRAGMENT, NODE} <= set(variables)
         return {**scrubbed(own), **group, **_TRACKERS, **variables, REPORT_EVERY_S: "0"}
 
-    def _reason(self) -> str:
+    def _last_log_line(self) -> str:
         """Return the last line of the log, with the last line of the script that a traceback
         names.
         """
@@ -228,6 +228,6 @@ class _Runner:
         return where + printable(lines[-1])[:_MAX_CHARACTERS]
 
 
-def _ending(status: int) -> str:
+def _exit_status_text(status: int) -> str:
     """Return an exit status in words."""
     return f"exit status {status}" if status > 0 else f"signal {-status}"

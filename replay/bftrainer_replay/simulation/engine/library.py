@@ -202,7 +202,7 @@ class Engine:
 
     def run(self, scenario: ReplayIn) -> Result | None:
         """Run a replay; None if the engine gives up. Other threads run meanwhile."""
-        handle = self._replayed(scenario)
+        handle = self._replay_in_thread(scenario)
         if not handle:
             return None
         try:
@@ -224,7 +224,7 @@ class Engine:
             self._library.bftrainer_free(handle)
         return result
 
-    def _replayed(self, scenario: ReplayIn) -> int | None:
+    def _replay_in_thread(self, scenario: ReplayIn) -> int | None:
         """Replay in another thread, and return the handle of the result. A signal that ends this
         thread, such as Ctrl-C, ends the replay at its next event.
         """

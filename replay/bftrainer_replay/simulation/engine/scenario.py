@@ -146,8 +146,10 @@ def _pack(window: LogWindow) -> PackedWindow | None:
         names = tuple(in_name_order(every))
         rank = {name: index for index, name in enumerate(names)}
         try:
-            joined = _flat([[rank[node] for node in event.change.joined] for event in events])
-            left = _flat([sorted(rank[node] for node in event.change.left) for event in events])
+            joined = _flat_lists([[rank[node] for node in event.change.joined] for event in events])
+            left = _flat_lists(
+                [sorted(rank[node] for node in event.change.left) for event in events]
+            )
         except KeyError:  # a node that never joined: the core says so
             return None
     if any(map(is_fragment_name, names)):
@@ -159,7 +161,7 @@ def _pack(window: LogWindow) -> PackedWindow | None:
 _Flat = tuple[NDArray[np.int64], NDArray[np.int32]]
 
 
-def _flat(lists: Sequence[Sequence[int]]) -> _Flat:
+def _flat_lists(lists: Sequence[Sequence[int]]) -> _Flat:
     """Return lists as their ends and one array."""
     cuts = np.concatenate(([0], np.cumsum([len(entries) for entries in lists], dtype=np.int64)))
     flat = np.fromiter((entry for entries in lists for entry in entries), np.int32, int(cuts[-1]))
@@ -210,10 +212,10 @@ class _Shapes:
         key = (trainer.curve, value, trainer.min_nodes, trainer.max_nodes)
         if key not in self._index:
             self._index[key] = len(self.structures)
-            self.structures.append(self._structure(trainer, value))
+            self.structures.append(self._shape_in(trainer, value))
         return self._index[key]
 
-    def _structure(self, trainer: Trainer, value: Curve) -> ShapeIn:
+    def _shape_in(self, trainer: Trainer, value: Curve) -> ShapeIn:
         """Describe one shape; the tables are those of the core, from numpy and :meth:`Curve.at`."""
         sizes = np.arange(value.nodes[-1] + 1)
         corners, corner_rates = envelope(trainer)
@@ -222,19 +224,21 @@ class _Shapes:
             trainer.min_nodes,
             trainer.max_nodes,
             len(value.nodes),
-            self._kept(value.nodes, np.int64),
-            self._kept(value.per_s, np.float64),
-            self._kept(rates(trainer), np.float64),
-            self._kept(np.interp(sizes, (0, *value.nodes), (0.0, *value.per_s)), np.float64),
-            self._kept([value.at(n) for n in sizes.tolist()], np.float64),
+            self._kept_address(value.nodes, np.int64),
+            self._kept_address(value.per_s, np.float64),
+            self._kept_address(rates(trainer), np.float64),
+            self._kept_address(
+                np.interp(sizes, (0, *value.nodes), (0.0, *value.per_s)), np.float64
+            ),
+            self._kept_address([value.at(n) for n in sizes.tolist()], np.float64),
             len(corners),
-            self._kept(corners, np.int64),
-            self._kept(corner_rates, np.float64),
+            self._kept_address(corners, np.int64),
+            self._kept_address(corner_rates, np.float64),
             one_node_rate,
             int(trainer.min_nodes == 1 and trainer.curve.at(1) >= one_node_rate),
         )
 
-    def _kept(self, values: Any, dtype: type) -> int:
+    def _kept_address(self, values: Any, dtype: type) -> int:
         """Return the address of an array of the values, which lives as long as this object."""
         self.arrays.append(np.array(values, dtype=dtype))
         return int(self.arrays[-1].ctypes.data)
