@@ -16,11 +16,11 @@ import pytest
 from support.command_line import bftrainer, complaint
 from support.patience import PATIENCE
 
+from bftrainer.config.config_text import commented_default
 from bftrainer.config.pilot import (
     PilotConfig,
     TimesConfig,
     WorkersConfig,
-    commented_default,
     is_quiet,
     read_config,
 )
@@ -199,9 +199,9 @@ def test_a_bad_configuration_starts_no_pilot(text: str, expected: str, tmp_path:
     assert expected in line
 
 
-def test_init_writes_every_key_with_its_default(tmp_path: Path) -> None:
+def test_init_writes_every_key_with_its_default_on_request(tmp_path: Path) -> None:
     state = tmp_path / "s"
-    assert bftrainer("init", "--holder", "trace", "--state", state).status == 0
+    assert bftrainer("init", "--all-keys", "--holder", "trace", "--state", state).status == 0
     text = (state / "bftrainer.toml").read_text()
     expected = PilotConfig(
         times=TimesConfig(poll_s=1.0), workers=WorkersConfig(notice_s=5.0), trace={}
@@ -218,7 +218,9 @@ def test_init_writes_every_key_with_its_default(tmp_path: Path) -> None:
     )
     assert "already exists" in complaint(bftrainer("init", "--state", state))
     chosen = {"nodes_holder": "trace", "times_poll_s": 1.0, "workers_notice_s": 5.0}
-    assert text == commented_default({"trace": TraceConfig}, **chosen)
+    reasons = dict.fromkeys(chosen, "the value for holder trace")
+    reasons["nodes_holder"] = "as --holder says"
+    assert text == commented_default({"trace": TraceConfig}, reasons, **chosen)
 
 
 def test_quiet_hours() -> None:

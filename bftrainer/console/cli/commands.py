@@ -10,7 +10,13 @@ TABLE = (
     Command(
         "init",
         f"{_HERE}.init:init",
-        "Create a state directory with a commented configuration.",
+        "Create a state directory with the configuration of this site.",
+        "Pilot",
+    ),
+    Command(
+        "config",
+        f"{_HERE}.config:config",
+        "Print the pilot's configuration; --all: every key and its default.",
         "Pilot",
     ),
     Command(

@@ -68,7 +68,9 @@ def examine_pilot(state: Path, keep: Path) -> list[Check]:
         return [
             *checks,
             Check.broken(
-                "config", str(error), "fix the file; `bftrainer init` writes one with every key"
+                "config",
+                str(error),
+                "fix the file; `bftrainer init --all-keys --state DIR` writes one with every key",
             ),
         ]
     source = CONFIG_NAME if (folder / CONFIG_NAME).exists() else "defaults"
