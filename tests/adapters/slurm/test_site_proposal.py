@@ -5,7 +5,6 @@ answers as recorded.
 from __future__ import annotations
 
 import io
-import os
 import re
 import sys
 import tomllib
@@ -15,9 +14,9 @@ from ipaddress import IPv4Network
 from pathlib import Path
 
 import pytest
+from support.answering_slurm import answering_slurm
 from support.command_line import Ended, bftrainer, complaint
 from support.public_sites import SITES, PublicSite, config, partition, qos
-from support.recorded_slurm import recorded
 from support.unseen_sites import UNSEEN
 
 from bftrainer.cluster.site_advice import SiteWishes
@@ -180,43 +179,10 @@ def test_no_route_and_the_loopback_decide_nothing() -> None:
 # --- The command, on programs that answer as recorded
 
 
-FAKE = """#!{python}
-import pathlib, sys
-words = sys.argv[1:]
-with open({log!r}, "a") as log:
-    print(*sys.argv, file=log)
-name = pathlib.Path(sys.argv[0]).name
-answers = pathlib.Path({answers!r})
-if name == "sbatch":
-    refusal = answers / "refusal"
-    if refusal.exists():
-        sys.exit(refusal.read_text())
-    sys.exit(0 if "--test-only" in words else "submitted")
-for path in answers.iterdir():
-    if path.name.replace("_", " ") in " ".join([name, *words]):
-        print(path.read_text(), end="")
-        break
-else:
-    sys.exit("unexpected: " + " ".join(words))
-"""
-
-
 @pytest.fixture
 def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of the answers of a Slurm whose partitions preempt."""
-    answers, programs = tmp_path / "answers", tmp_path / "bin"
-    for folder in (answers, programs):
-        folder.mkdir()
-    (answers / "show_config").write_text(recorded("site-recommended.config.txt"))
-    (answers / "show_partition").write_text(recorded("site-recommended.partitions.txt"))
-    (answers / "show_node").write_text(recorded("empty.nodes.txt"))
-    text = FAKE.format(python=sys.executable, log=str(tmp_path / "calls"), answers=str(answers))
-    for name in ("scontrol", "sbatch", "sacctmgr"):
-        program = programs / name
-        program.write_text(text)
-        program.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
-    return answers
+    return answering_slurm(tmp_path, monkeypatch)
 
 
 def init(folder: Path, *options: str) -> tuple[Ended, Path]:
