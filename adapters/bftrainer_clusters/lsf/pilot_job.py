@@ -124,8 +124,8 @@ def pilot_options(
     reasons = [f"queue {wishes.partition}: as --partition says", f"run limit {limit}"]
     if project := wishes.account or settings.project:
         options["-P"] = f"-P {project}"
-        given = "as --account says" if wishes.account else "the holders'"
-        reasons.append(f"project {project}: {given}")
+        why_account = "as --account says" if wishes.account else "the holders'"
+        reasons.append(f"project {project}: {why_account}")
     return options, tuple(reasons)
 
 

@@ -108,8 +108,8 @@ def pilot_options(
     reasons = [f"queue {queue}: {why}", f"walltime {limit}"]
     if account := wishes.account or settings.account:
         options["-A"] = f"-A {account}"
-        given = "as --account says" if wishes.account else "the holders'"
-        reasons.append(f"account {account}: {given}")
+        why_account = "as --account says" if wishes.account else "the holders'"
+        reasons.append(f"account {account}: {why_account}")
     if settings.project:
         options["-P"] = f"-P {settings.project}"
         reasons.append(f"project {settings.project}: the holders'")

@@ -28,24 +28,24 @@ def pilot_options(
     reasons = [f"partition {place.partition.name}: {why}"]
     if wishes.qos or place.qos not in ("", _default_qos(view, place)):
         options["--qos"] = f"--qos={place.qos}"
-        given = "as --qos says" if wishes.qos else "your default QOS is not for such a job there"
-        reasons.append(f"QOS {place.qos}: {given}")
+        why_qos = "as --qos says" if wishes.qos else "your default QOS is not for such a job there"
+        reasons.append(f"QOS {place.qos}: {why_qos}")
     is_holders = settings.account in place.accounts or not place.accounts
     holders_account = settings.account if is_holders else ""
     if account := account_of(view, place, wishes.account or holders_account):
         options["--account"] = f"--account={account}"
-        given = "as --account says" if wishes.account else "yours there"
-        reasons.append(f"account {account}: {given}")
+        why_account = "as --account says" if wishes.account else "yours there"
+        reasons.append(f"account {account}: {why_account}")
     limit_s = min(LIMIT_S, place.longest_s) if wishes.limit_s is None else wishes.limit_s
     limit = limit_text(limit_s)
     options["--time"] = f"--time={limit}"
     if wishes.limit_s is not None:
-        given = "as --time-limit says"
+        why_limit = "as --time-limit says"
     elif place.longest_s < LIMIT_S:
-        given = place.longest_why or "the longest there"
+        why_limit = place.longest_why or "the longest there"
     else:
-        given = "a day; before its end, the job submits its successor"
-    reasons.append(f"time limit {limit}: {given}")
+        why_limit = "a day; before its end, the job submits its successor"
+    reasons.append(f"time limit {limit}: {why_limit}")
     return options, tuple(reasons)
 
 
@@ -59,27 +59,11 @@ def limit_text(seconds: float) -> str:
 
 def _place(view: SiteView, settings: SlurmSettings, wishes: PilotJobWishes) -> tuple[Place, str]:
     """Return the place of the pilot's job, and why."""
-    named = [
-        place
-        for place in places(view)
-        if wishes.partition in ("", place.partition.name)
-        and wishes.qos in ("", place.qos)
-        and (not wishes.account or not place.accounts or wishes.account in place.accounts)
-    ]
-    if not named:
-        given = [wishes.partition and f"--partition {wishes.partition}"]
-        given += [wishes.qos and f"--qos {wishes.qos}"]
-        given += [wishes.account and f"--account {wishes.account}"]
-        known = dict.fromkeys(place.name for place in reversed(places(view)))
-        names = ", ".join(tuple(known)[:_MAX_CHOICES])
-        raise UserError(
-            f"{' '.join(filter(None, given)) or 'no partition'}: your jobs cannot run there; "
-            f"expected one of {names or 'none: ask the administrators for access'}"
-        )
-    lasting = [place for place in named if not place.ends_later]
+    candidates = _allowed(view, wishes)
+    lasting = [place for place in candidates if not place.ends_later]
     if wishes.partition:
-        best = min(lasting or named, key=lambda place: _order(view, settings, place))
-        _check_qos(view, best, lasting or named)
+        best = min(lasting or candidates, key=lambda place: _order(view, settings, place))
+        _check_qos(view, best, lasting or candidates)
         but = "" if lasting else ", though main jobs preempt jobs there"
         return best, f"as --partition says{but}"
     if not lasting:
@@ -88,21 +72,57 @@ def _place(view: SiteView, settings: SlurmSettings, wishes: PilotJobWishes) -> t
             "`bftrainer pilot` on a login or service node, or name a partition with --partition"
         )
     best = min(lasting, key=lambda place: _order(view, settings, place))
-    holders_are_there = best.partition.name == settings.partition
+    _check_partition(best, lasting, settings.partition)
+    _check_qos(view, best, lasting)
     if best.partition.is_default:
-        kind = "the default one, and "
-    elif len({place.partition.name for place in lasting} - {settings.partition}) > 1:
-        choices = dict.fromkeys(place.partition.name for place in lasting)
-        choices.pop(settings.partition, None)
+        kind = "the default one"
+    elif best.partition.name == settings.partition:
+        kind = "the only one"
+    else:
+        kind = "not the holders'"
+    return best, f"{kind}, and Slurm preempts no job there"
+
+
+def _allowed(view: SiteView, wishes: PilotJobWishes) -> list[Place]:
+    """Return the places that the user's options leave. Raises ``UserError`` if there is none."""
+    every = places(view)
+    allowed = [place for place in every if _is_allowed(place, wishes)]
+    if allowed:
+        return allowed
+    options = {
+        "--partition": wishes.partition,
+        "--qos": wishes.qos,
+        "--account": wishes.account,
+    }
+    words = " ".join(f"{option} {name}" for option, name in options.items() if name)
+    names = ", ".join(tuple(dict.fromkeys(place.name for place in reversed(every)))[:_MAX_CHOICES])
+    raise UserError(
+        f"{words or 'no partition'}: your jobs cannot run there; expected one of "
+        f"{names or 'none: ask the administrators for access'}"
+    )
+
+
+def _is_allowed(place: Place, wishes: PilotJobWishes) -> bool:
+    """Return whether the user's options allow a place."""
+    return (
+        wishes.partition in ("", place.partition.name)
+        and wishes.qos in ("", place.qos)
+        and (not wishes.account or not place.accounts or wishes.account in place.accounts)
+    )
+
+
+def _check_partition(best: Place, lasting: list[Place], holders: str) -> None:
+    """Raise ``UndecidedError`` if several partitions beside the ``holders``' would do, and none is
+    the default one.
+    """
+    choices = dict.fromkeys(place.partition.name for place in lasting)
+    choices.pop(holders, None)
+    if len(choices) > 1 and not best.partition.is_default:
         raise UndecidedError(
             "--partition",
             "several partitions could run the pilot's job of one core",
             tuple(choices)[:_MAX_CHOICES],
         )
-    else:
-        kind = "the only one, and " if holders_are_there else "not the holders', and "
-    _check_qos(view, best, lasting)
-    return best, f"{kind}Slurm preempts no job there"
 
 
 def _check_qos(view: SiteView, best: Place, places_: list[Place]) -> None:
