@@ -138,7 +138,9 @@ def test_after_the_pilots_end_nobody_has_nodes(tmp_path: Path) -> None:
     assert (row["gpu_memory_gb"], row["gpu_percent"]) == ({"n1:0": 34.1}, {"n1:0": 97.0}), (
         "not what is old"
     )
-    assert "a has had 2 nodes since" in bftrainer("explain", "a", *state).out
+    first_sentence = bftrainer("explain", "a", *state).out.splitlines()[0]
+    assert first_sentence.startswith("a has had 2 nodes since")
+    assert f"\nwhy: {first_sentence}" in bftrainer("show", "a", *state).out
     with closing(home.store(writes=True)) as store:
         store.drop_lease()
     (row,) = map(json.loads, bftrainer("list", "--json", *state).out.splitlines())

@@ -38,7 +38,12 @@ TABLE = (
         "List the pilot's latest decisions and messages.",
         "Pilot",
     ),
-    Command("usage", f"{_HERE}.usage:usage", "Sum node-hours by trainer or by user.", "Pilot"),
+    Command(
+        "usage",
+        f"{_HERE}.usage:usage",
+        "Sum what trainers cost: node-hours used and lost.",
+        "Pilot",
+    ),
     Command(
         "users",
         f"{_HERE}.users:users",
@@ -63,7 +68,7 @@ TABLE = (
     Command(
         "list",
         f"{_HERE}.trainers:list_trainers",
-        "List trainers: status, nodes, progress.",
+        "List what trains or waits now: status, nodes, time left.",
         "Trainers",
     ),
     Command("show", f"{_HERE}.trainers:show", "Show one trainer in detail.", "Trainers"),
@@ -76,7 +81,7 @@ TABLE = (
     Command(
         "results",
         f"{_HERE}.results:results",
-        "Show the parameters and metrics of trainers.",
+        "Compare what trainers reached: parameters and metrics.",
         "Trainers",
     ),
     Command(

@@ -54,11 +54,11 @@ def results(
     state: Path,
     as_json: bool,
 ) -> None:
-    """Show what trainers have reached: parameters, samples, and the last, smallest and largest
-    value of each metric.
+    """Compare what trainers have reached: the last, smallest and largest value of each metric, by
+    their parameters.
 
     Metrics are loss and what the training script reports (report.step(..., metrics={"accuracy":
-    0.93})).
+    0.93})). What trains now: bftrainer list. What it cost: bftrainer usage.
 
     \b
     Example:

@@ -39,6 +39,7 @@ from bftrainer.console.client.state_dir import (
     registered_trainers,
 )
 from bftrainer.counted import counted
+from bftrainer.errors import UserError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -88,7 +89,10 @@ _COLUMNS = (
 def list_trainers(
     everything: bool, group: str | None, watch: bool, wide: bool, state: Path, as_json: bool
 ) -> None:
-    """List trainers: status, nodes, progress. Trainers that ended more than a day ago are left out.
+    """List what trains, waits or has ended within a day: status, nodes, time left, and a remark.
+
+    What was reached (metrics, parameters): bftrainer results. What it cost (node-hours used and
+    lost): bftrainer usage. All about one trainer: bftrainer show NAME.
 
     \b
     Example:
@@ -252,7 +256,7 @@ def _ended_count(status: TrainerStatus, names: list[str]) -> str:
 @json_option
 def show(trainer: str, state: Path, as_json: bool) -> None:
     """Show one trainer in detail, with the estimates of its speed and the node counts at which it
-    was measured.
+    was measured. The last line says why it has its nodes; `bftrainer explain` says more.
 
     \b
     Example:
@@ -275,6 +279,17 @@ def show(trainer: str, state: Path, as_json: bool) -> None:
     rows += estimate_rows(estimated)
     rows += [(f"note {clock_time(n.at_s)}", f"{n.kind}: {n.text}") for n in notes]
     show_facts(rows, trainer)
+    say(hanging("", _why(state, trainer)))
+
+
+def _why(state: Path, trainer: str) -> str:
+    """Return why a trainer has its nodes, in the first sentence of ``bftrainer explain``."""
+    from bftrainer.console.cli.explain import first_sentence
+
+    try:
+        return f"why: {first_sentence(state, trainer)}"
+    except UserError as error:  # such as before the first decision
+        return f"why: {error}"
 
 
 def facts_of(state: Path, trainer: str) -> dict[str, str]:

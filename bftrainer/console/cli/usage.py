@@ -25,10 +25,10 @@ _USES = ("held", "trained", "repeated", "stalled")
 @state_option
 @json_option
 def usage(by: str, state: Path, as_json: bool) -> None:
-    """Show total node-hours held for trainers, used for training, and lost.
+    """Sum what trainers cost: node-hours held, used for training, and lost.
 
     Lost node-hours are repeated (work since the last checkpoint, done again) or stalled (starting,
-    rescaling, stopping).
+    rescaling, stopping). What trains now: bftrainer list. What was reached: bftrainer results.
 
     \b
     Example:
