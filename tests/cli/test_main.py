@@ -62,6 +62,12 @@ def test_version() -> None:
         (("explain",), "expected the NAME of a trainer, or --user"),
         (("explain", "x", "--att", "14:05"), "No such option"),
         (("replay", "run", "--out", "y"), "Missing argument 'LOG...'"),
+        (("advise",), "'LOG...'; expected for example: bftrainer advise log.csv.gz --out advice"),
+        (("submit", "n.ipynb", "-N", "2"), "jupyter nbconvert --to script n.ipynb"),
+        (
+            ("submit", "--name", "a", "--set", "model=resnet", "-N", "2", "--", "true"),
+            "where text has quotes, as in --set 'model=\"resnet\"'",
+        ),
         (("replay", "generate", "--days", "soon"), "not a valid float"),
     ],
 )

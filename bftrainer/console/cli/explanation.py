@@ -38,7 +38,8 @@ def as_lines(registry: Registry, trainer: str, now_s: float) -> list[str]:
 def idle_reason(record: TrainerRecord, now_s: float) -> str | None:
     """Say why a trainer takes no part in decisions now; None if it takes part."""
     if record.status.is_final:
-        return f"it is {record.status.value}" + (f" ({record.reason})" if record.reason else "")
+        verb = "has" if record.status is TrainerStatus.FAILED else "is"
+        return f"it {verb} {record.status.value}" + (f" ({record.reason})" if record.reason else "")
     if record.status is TrainerStatus.PAUSED:
         return f"it is paused; resume it with `bftrainer resume {record.name}`"
     if record.failures and record.not_before_s > now_s:

@@ -175,7 +175,11 @@ def _proposal(holder: str, site: SitePlugin, wishes: SiteWishes) -> SiteProposal
         except (CommandError, SchedulerError) as error:
             if wishes != SiteWishes():
                 raise  # the options would be ignored
-            note(f"the site could not be read, so its keys are comments: {error}")
+            why = error.brief if isinstance(error, CommandError) else error
+            note(
+                f"the site could not be read, so its keys are comments: {why}; on a login node of "
+                "the cluster, replace the file with --force"
+            )
             return None
         else:
             if proposal is None and wishes != SiteWishes():

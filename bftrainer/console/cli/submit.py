@@ -187,9 +187,7 @@ def submit(
     from bftrainer.console.client.gate import draft, script_draft
     from bftrainer.console.client.submission import submit_one
 
-    if file is not None and file.suffix not in (".py", ".toml"):
-        # It is the first word of a command, as in `submit --name mnist python train.py`.
-        file, command = None, (str(file), *command)
+    file, command = _file_and_command(file, command)
     keys = {key: value for key, value in options.items() if value not in (None, ())}
     if nodes is not None:
         keys |= _sizes_of(nodes, keys)
@@ -227,6 +225,23 @@ def submit(
         note(f"{first.spec.name} {NO_PILOT}")
     if follows and not as_json:
         follow(folder, first.spec.name, first.spool_name)
+
+
+def _file_and_command(
+    file: Path | None, command: tuple[str, ...]
+) -> tuple[Path | None, tuple[str, ...]]:
+    """Return the script or trainer file, if the first argument is one, and the command. Raises
+    ``UserError`` for a notebook.
+    """
+    if file is None or file.suffix in (".py", ".toml"):
+        return file, command
+    if file.suffix == ".ipynb":
+        raise UserError(
+            f"{file} is a notebook; make a script of it with `jupyter nbconvert --to script "
+            f"{file}`, and submit that"
+        )
+    # It is the first word of a command, as in `submit --name mnist python train.py`.
+    return None, (str(file), *command)
 
 
 def _sizes_of(nodes: tuple[int | None, int], keys: dict[str, Any]) -> dict[str, int]:

@@ -72,13 +72,28 @@ def draft(file: Path | None, keys: Mapping[str, Any], assignments: Iterable[str]
     table = {} if file is None else load_toml(file)
     overrides = dict(keys)
     for text in assignments:
-        overrides |= parse_toml(text, f"--set {text}")
+        overrides |= _assigned(text)
     if file is None:
         return Draft(overrides, ARGUMENTS, Path.cwd())
     # A cwd of the file is relative to the file, an override to the present directory.
     has_cwd_override = overrides.get("cwd") is not None
     home = Path.cwd() if has_cwd_override else file.absolute().parent
     return Draft({**table, **overrides}, str(file), home)
+
+
+def _assigned(text: str) -> dict[str, Any]:
+    """Parse the value of ``--set``. Raises ``InputFileError``, with an example for text without
+    quotes.
+    """
+    where = f"--set {text}"
+    try:
+        return parse_toml(text, where)
+    except InputFileError as error:
+        key, equals, value = text.partition("=")
+        example = f"'{key.strip()}=\"{value.strip()}\"'" if equals else "'priority=2'"
+        raise InputFileError(
+            where, f"is not KEY=VALUE in TOML, where text has quotes, as in --set {example}"
+        ) from error
 
 
 def _python() -> str:
