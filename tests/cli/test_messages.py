@@ -149,7 +149,7 @@ def test_after_the_pilots_end_nobody_has_nodes(tmp_path: Path) -> None:
     assert row["nodes"] == []
     said = bftrainer("explain", "a", *state).out
     assert "a had 2 nodes from" in said
-    assert "The pilot has ended; no trainer has nodes now." in said
+    assert "The pilot has ended; no training has nodes now." in said
     assert " 0/2 " in bftrainer("top", "--once", *state).out
 
 

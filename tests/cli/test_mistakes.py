@@ -191,7 +191,7 @@ MISTAKES = {
         said="submit {}/alone.py --max-nodes 1 --name alone",
     ),
     "an unknown name": Mistake(
-        25, "show", "no trainer named 'nope'; see `bftrainer list --all`", said="show nope"
+        25, "show", "no training named 'nope'; see `bftrainer list --all`", said="show nope"
     ),
     "broken-horovod": _in_list(
         26,
@@ -318,7 +318,7 @@ def test_a_script_is_enough_and_its_launcher_is_guessed(
     status, said = submit("ddp.py", "--max-nodes", "4", "--name", "ddp")
     assert status == 2
     assert said.endswith(
-        "'ddp' is taken; expected a name that no trainer of this state directory has had, such "
+        "'ddp' is taken; expected a name that no training of this state directory has had, such "
         "as 'ddp-3'\n"
     )
     (request,) = (

@@ -107,7 +107,7 @@ def test_a_node_class_that_nobody_configured_gets_a_note(tmp_path: Path) -> None
     assert ended.err == (
         f"note: {file}: node_class: 'gpus' is not a class of the pilot's configuration (gpu, "
         "thin); "
-        f"the trainer waits for a node with that hardware\n{NO_PILOT.format('a')}"
+        f"the training waits for a node with that hardware\n{NO_PILOT.format('a')}"
     )
     assert ended.status == 0
     ended = bftrainer(
@@ -170,7 +170,7 @@ def _until_said(count: int) -> None:
 
 def test_commands_for_trainers_that_are_not_there(tmp_path: Path) -> None:
     bftrainer("init", "--state", tmp_path / "s")
-    assert "no trainer named 'x'" in complaint(bftrainer("cancel", "x", "--state", tmp_path / "s"))
+    assert "no training named 'x'" in complaint(bftrainer("cancel", "x", "--state", tmp_path / "s"))
     assert "no pilot has run here" in complaint(bftrainer("show", "x", "--state", tmp_path / "s"))
     assert "does not exist" in complaint(bftrainer("list", "--state", tmp_path / "nowhere"))
 

@@ -37,11 +37,11 @@ if TYPE_CHECKING:
 def explain(
     trainer: str | None, at: str | None, user: str | None, state: Path, as_json: bool
 ) -> None:
-    """Explain why a trainer has the number of nodes it has; with --user, why a user has.
+    """Explain why a training has the number of nodes it has; with --user, why a user has.
 
-    Using the journal, the command shows what the trainer's nodes are worth, what changing their
-    number costs, how the next larger or smaller number would affect all trainers, and which
-    trainers outbid this one. The pilot need not be running.
+    Using the journal, the command shows what the training's nodes are worth, what changing their
+    number costs, how the next larger or smaller number would affect all trainings, and which
+    trainings outbid this one. The pilot need not be running.
 
     \b
     Example:
@@ -50,7 +50,7 @@ def explain(
       bftrainer explain --user ann
     """
     if (trainer is None) == (user is None) or (user is not None and at is not None):
-        raise UserError("expected the NAME of a trainer, or --user without --at")
+        raise UserError("expected the NAME of a training, or --user without --at")
     if trainer is None:
         _explain_user(str(user), state, as_json)
         return

@@ -60,7 +60,7 @@ def headline(explanation: Explanation, *, has_ended: bool = False) -> str:
     if has_ended:
         return (
             f"{explanation.trainer} had {nodes} from {since}: {explanation.why}. "
-            "The pilot has ended; no trainer has nodes now."
+            "The pilot has ended; no training has nodes now."
         )
     return f"{explanation.trainer} has had {nodes} since {since}: {explanation.why}."
 
@@ -73,7 +73,7 @@ def rows(explanation: Explanation) -> list[tuple[str, str]]:
         (
             "pool",
             f"{counted(explanation.pool, 'node')}, {explanation.free} free, "
-            f"{counted(explanation.queue, 'trainer')} in the queue",
+            f"{counted(explanation.queue, 'training')} in the queue",
         ),
         ("allocation", _allocation_text(explanation)),
     ]
@@ -230,9 +230,9 @@ def _what_if_text(alternative: WhatIf | None, unit: str) -> str:
         return "not possible"
     others = alternative.others[:_MAX_OTHERS]
     changes = ", ".join(f"{share.id} {_change(share.before, share.after)}" for share in others)
-    return (
-        f"{alternative.count}: {quantity(alternative.change, signed=True)} {unit} over all trainers"
-        + (f" ({changes})" if changes else "")
+    change = quantity(alternative.change, signed=True)
+    return f"{alternative.count}: {change} {unit} over all trainings" + (
+        f" ({changes})" if changes else ""
     )
 
 

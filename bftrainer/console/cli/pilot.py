@@ -71,7 +71,7 @@ def pilot(
 ) -> None:
     """Run the pilot: hold idle nodes, train on them, release each when the scheduler needs it.
 
-    On SIGTERM, trainers checkpoint, every node is released, and the pilot exits. On SIGHUP, it
+    On SIGTERM, trainings checkpoint, every node is released, and the pilot exits. On SIGHUP, it
     rereads its configuration. After a crash or a kill, run the pilot again: it finds its holders
     and drivers. Inside a batch job, the pilot waits while another one uses the state directory.
 
@@ -120,7 +120,7 @@ def _pilot_of(state: Path, config: Path | None) -> None:
     refuse_root(settings)
     if config is None and not (folder / CONFIG_NAME).exists():
         note(
-            f"{folder} has no {CONFIG_NAME}: nodes are those of a generated log, and trainers run "
+            f"{folder} has no {CONFIG_NAME}: nodes are those of a generated log, and trainings run "
             "on this host; for a cluster: bftrainer init"
         )
     clock = SystemClock()
@@ -197,6 +197,6 @@ def refuse_root(config: PilotConfig) -> None:
         and not config.workers.allow_root
     ):
         raise UserError(
-            "refusing to run as root: trainers would run as root (set workers.allow_root to "
+            "refusing to run as root: trainings would run as root (set workers.allow_root to "
             "allow it)"
         )

@@ -79,9 +79,9 @@ _COLUMNS = (
 
 @click.command("list")
 @click.option(
-    "--all", "everything", is_flag=True, help="Include trainers that are done, failed or canceled."
+    "--all", "everything", is_flag=True, help="Include trainings that are done, failed or canceled."
 )
-@click.option("--group", type=GroupName(), metavar="NAME", help="Only the trainers of a group.")
+@click.option("--group", type=GroupName(), metavar="NAME", help="Only the trainings of a group.")
 @click.option("--watch", is_flag=True, help="Show the list again every 2 s, until Ctrl-C.")
 @wide_option
 @state_option
@@ -92,7 +92,7 @@ def list_trainers(
     """List what trains, waits or has ended within a day: status, nodes, time left, and a remark.
 
     What was reached (metrics, parameters): bftrainer results. What it cost (node-hours used and
-    lost): bftrainer usage. All about one trainer: bftrainer show NAME.
+    lost): bftrainer usage. All about one training: bftrainer show NAME.
 
     \b
     Example:
@@ -255,7 +255,7 @@ def _ended_count(status: TrainerStatus, names: list[str]) -> str:
 @state_option
 @json_option
 def show(trainer: str, state: Path, as_json: bool) -> None:
-    """Show one trainer in detail, with the estimates of its speed and the node counts at which it
+    """Show one training in detail, with the estimates of its speed and the node counts at which it
     was measured. The last line says why it has its nodes; `bftrainer explain` says more.
 
     \b

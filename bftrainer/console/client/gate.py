@@ -388,7 +388,7 @@ class Gate:
             self._note(
                 f"{where}: node_class: {spec.node_class!r} is not a class of the pilot's "
                 f"configuration ({names}); "
-                "the trainer waits for a node with that hardware"
+                "the training waits for a node with that hardware"
             )
 
 

@@ -71,7 +71,7 @@ def _check_free(draft: Draft, trainers: Mapping[str, KnownTrainer]) -> None:
     if draft.name in trainers:
         raise InputFileError(
             f"{draft.where}: name",
-            f"{draft.name!r} is taken; expected a name that no trainer of this state directory "
+            f"{draft.name!r} is taken; expected a name that no training of this state directory "
             f"has had, such as {free_name(draft.name, trainers)!r}",
         )
 
@@ -141,7 +141,7 @@ def _conflict(specs: Sequence[TrainerSpec], trainers: Mapping[str, KnownTrainer]
             continue
         key = _difference(spec, other.spec)
         if key:
-            return f"{spec.name!r} is taken by a trainer with another {key}"
+            return f"{spec.name!r} is taken by a training with another {key}"
     return ""
 
 

@@ -169,15 +169,15 @@ def _metrics(config: PilotConfig) -> Check:
 def _root(config: PilotConfig, site: SitePlugin) -> Check:
     """Check the user: as root, every trainer's command would run as root."""
     if os.geteuid() != 0:
-        return Check.ok("user", f"uid {os.geteuid()}: trainers run with its permissions")
+        return Check.ok("user", f"uid {os.geteuid()}: trainings run with its permissions")
     if config.workers.allow_root:
         remedy = "run it as an ordinary user; nothing needs root"
         return Check.warning(
             "user",
-            "root, allowed by workers.allow_root: trainers run as root",
+            "root, allowed by workers.allow_root: trainings run as root",
             remedy,
         )
-    detail = "root: every trainer's command would run as root"
+    detail = "root: every training's command would run as root"
     if site.runs_here:  # the pilot would start: see refuse_root
         return Check.warning("user", f"{detail}, on this host only", "run it as an ordinary user")
     return Check.broken(
