@@ -196,7 +196,12 @@ def test_work_that_is_repeated_is_lost_and_said_so_everywhere(tmp_path: Path) ->
     [
         (float("nan"), 1000, "the loss is NaN at step 7: training has diverged"),
         (float("-inf"), 1000, "the loss is -Infinity at step 7: training has diverged"),
-        (0.5, 0, "ended with status 0 after 0 of 1,000 samples"),
+        (
+            0.5,
+            0,
+            "ended with status 0 after 0 of 1,000 samples; read its output (bftrainer logs), or "
+            "correct samples_total",
+        ),
         (0.5, 995, ""),
     ],
 )
