@@ -145,6 +145,13 @@ class CommandError(BFTrainerError):
         self.problem = problem
         self.status = status
 
+    @property
+    def brief(self) -> str:
+        """The program, and the last line that it printed, which names the cause in most cases."""
+        program = self.argv[0]
+        last_line = self.problem.rpartition(" / ")[2].removeprefix(f"{program}: ")
+        return f"{program}: {last_line}"
+
 
 class SchedulerError(BFTrainerError):
     """The batch scheduler could not be reached, or its answer is empty, truncated or otherwise

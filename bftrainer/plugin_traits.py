@@ -98,6 +98,10 @@ class SiteTraits:
     """Whether it shows the pilots of other users."""
     refused_images: Mapping[str, str] = field(default_factory=dict)
     """Why workers cannot have images whose names end so."""
+    keys_to_set: Mapping[str, str] = field(default_factory=dict)
+    """Keys of its table that most users of the site set, and what they decide: ``bftrainer init``
+    writes them as comments where it has no value for them.
+    """
     try_on_node: str = "{} on a node"
     """How a user runs a command on a node."""
 

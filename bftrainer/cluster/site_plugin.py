@@ -112,8 +112,8 @@ class SitePlugin(Protocol):
 
     @property
     def table(self) -> type[ConfigTable] | None:
-        """The model of the site's own table; ``bftrainer init`` writes it with every key, default
-        and description.
+        """The model of the site's own table; ``bftrainer config --all`` prints it with every key,
+        default and description.
         """
 
     @property

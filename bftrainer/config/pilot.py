@@ -1,32 +1,28 @@
-"""The pilot's configuration: TOML in, :class:`PilotConfig` out. ``bftrainer init`` writes every key
-with its default.
+"""The pilot's configuration: TOML in, :class:`PilotConfig` out. :mod:`bftrainer.config.config_text`
+writes the file.
 """
 
 from __future__ import annotations
 
 import re
-import textwrap
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 from ipaddress import ip_address
 from pathlib import Path
-from types import MappingProxyType
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import AfterValidator, ConfigDict, Field, field_validator, model_validator
 
 from bftrainer.config.host_lists import host_patterns
 from bftrainer.config.trainer_file import Count, NotNegative, Positive
-from bftrainer.config.validation import ConfigTable, read_toml
+from bftrainer.config.validation import ConfigTable, as_toml, read_toml
 from bftrainer.errors import InvalidValueError, UnknownNameError
 from bftrainer.plugin_traits import SITE_GROUP, all_sites, default_site, site_traits
 from bftrainer.slots import Grain
-from bftrainer.system.printable import printable
 
 _QUIET = re.compile(
     r"(?:(mon|tue|wed|thu|fri|sat|sun)-(mon|tue|wed|thu|fri|sat|sun) )?(\d\d):(\d\d)-(\d\d):(\d\d)"
 )
-_COMMENT_COLUMNS = 98
 _DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 
 
@@ -383,7 +379,7 @@ class PilotConfig(ConfigTable):
             if not site_traits(self.nodes.holder).holds_gpus:
                 able = [name for name, traits in all_sites().items() if traits.holds_gpus]
                 raise InvalidValueError(
-                    f'nodes.unit = "gpu" needs holder = {" or ".join(map(_as_toml, able))}, '
+                    f'nodes.unit = "gpu" needs holder = {" or ".join(map(as_toml, able))}, '
                     f"got {self.nodes.holder!r}"
                 )
             has_slots = any(node_class.slots for node_class in self.classes.values())
@@ -445,71 +441,3 @@ def _is_day_between(day: int, first: str, last: str) -> bool:
     """Whether a weekday is among those from ``first`` to ``last``, over the weekend if need be."""
     first_day = _DAYS.index(first)
     return (day - first_day) % 7 <= (_DAYS.index(last) - first_day) % 7
-
-
-def commented_default(
-    site: Mapping[str, type[BaseModel]] = MappingProxyType({}),
-    reasons: Mapping[str, str] = MappingProxyType({}),
-    remarks: Iterable[str] = (),
-    **chosen: object,
-) -> str:
-    """Return the text of a configuration file with every key, its default and its description; the
-    ``chosen`` keys (table_key) are set.
-
-    ``site`` holds the tables that belong to the site's adapter, ``reasons`` why keys are chosen (by
-    table_key), ``remarks`` the lines of a comment at the head.
-    """
-    general_tables = {
-        name: type(field.default)
-        for name, field in PilotConfig.model_fields.items()
-        if isinstance(field.default, BaseModel)
-    }
-    lines = ["# The pilot's configuration. A line that is commented out shows the default."]
-    for remark in remarks:
-        lines += [f"# {line}" for line in _comment_lines(_on_one_line(remark))]
-    for table, model in {**general_tables, **site}.items():
-        lines += ["", f"[{table}]  # {_first_paragraph(model.__doc__)}"]
-        # A site's own keys come first.
-        for key in dict.fromkeys((*model.__annotations__, *model.model_fields)):
-            field_info = model.model_fields[key]
-            if field_info.description:
-                lines += [f"# {line}" for line in _comment_lines(field_info.description)]
-            name = f"{table}_{key}"
-            if name in reasons:
-                lines += [
-                    f"# {line}" for line in _comment_lines(f"Set: {_on_one_line(reasons[name])}.")
-                ]
-            default = field_info.get_default(call_default_factory=True)
-            value = chosen.get(name, None if field_info.is_required() else default)
-            shown = "..." if value is None else _as_toml(value)
-            lines.append(f"{key} = {shown}" if name in chosen else f"#{key} = {shown}")
-    return "\n".join(lines) + "\n"
-
-
-def _on_one_line(text: str) -> str:
-    """Return a text for a comment on one line: a line break of others' text cannot end it."""
-    return printable(text, keep="")
-
-
-def _first_paragraph(text: str | None) -> str:
-    """Return the first paragraph of a docstring in one line: it may be wrapped in the source."""
-    return " ".join((text or "").strip().partition("\n\n")[0].split())
-
-
-def _comment_lines(description: str) -> list[str]:
-    """Return the lines of a comment that describes a key: each of them needs its own ``#``."""
-    return textwrap.wrap(" ".join(description.split()), _COMMENT_COLUMNS)
-
-
-def _as_toml(value: object) -> str:
-    """Return a value as it is written in TOML."""
-    match value:
-        case bool():
-            return str(value).lower()
-        case int() | float():
-            return repr(value)
-        case tuple() | list():
-            return f"[{', '.join(_as_toml(item) for item in value)}]"
-        case _:
-            text = str(value).replace("\\", "\\\\").replace('"', '\\"')
-            return f'"{text}"'

@@ -376,7 +376,8 @@ def fill(spec: TrainerSpec, where: str) -> TrainerSpec:
         if name not in used:
             raise InputFileError(
                 f"{where}: parameters",
-                f"{name!r} is not used: expected {{{name}}} in command or env",
+                f"{name!r} is not used: expected {{{name}}} in command or env, such as "
+                f"`-- python train.py --{name} {{{name}}}`",
             )
     return spec.model_copy(update={"command": command, "env": env})
 

@@ -268,3 +268,17 @@ def _model_at(model: type[BaseModel], keys: list[str]) -> type[BaseModel] | None
 def _is_model(annotation: object) -> bool:
     """Whether an annotation is a table of its own."""
     return isinstance(annotation, type) and issubclass(annotation, BaseModel)
+
+
+def as_toml(value: object) -> str:
+    """Return a value as it is written in TOML."""
+    match value:
+        case bool():
+            return str(value).lower()
+        case int() | float():
+            return repr(value)
+        case tuple() | list():
+            return f"[{', '.join(as_toml(item) for item in value)}]"
+        case _:
+            text = str(value).replace("\\", "\\\\").replace('"', '\\"')
+            return f'"{text}"'

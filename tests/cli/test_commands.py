@@ -70,7 +70,7 @@ def test_another_package_adds_groups_and_commands(tmp_path: Path) -> None:
         for line in ended.stdout.splitlines()
         if line.endswith(":") and not line.startswith(" ")
     ]
-    assert sections == ["Options:", "Pilot:", "Trainers:", "Replay:", "Tools:", "Ours:"]
+    assert sections == ["Options:", "Pilot:", "Trainings:", "Replay:", "Tools:", "Ours:"]
     assert ended.stderr.splitlines() == [
         "bftrainer: warning: command 'list' of 'theirs' is skipped: the name is taken",
         "bftrainer: warning: command 'submit hello' of 'theirs' is skipped: 'submit' is not a "

@@ -215,7 +215,7 @@ def test_a_pilot_of_roots_does_not_start_on_a_cluster(home: Path) -> None:
         '[nodes]\nholder = "slurm"\n[slurm]\npartition = "x"\n'
     )
     line = complaint(bftrainer("pilot", "--state", home / "state"))
-    assert "refusing to run as root: trainers would run as root" in line
+    assert "refusing to run as root: trainings would run as root" in line
 
 
 def test_the_file_system_its_locks_and_whether_nodes_see_it(home: Path) -> None:

@@ -26,7 +26,7 @@ def test_every_command_has_help_with_an_example(path: str) -> None:
 
 
 def test_without_a_command_the_help_is_shown_with_status_2() -> None:
-    for arguments, heading in (((), "Trainers:"), (("replay",), "Commands:")):
+    for arguments, heading in (((), "Trainings:"), (("replay",), "Commands:")):
         ended = bftrainer(*arguments)
         assert ended.status == 2
         assert heading in ended.out + ended.err
@@ -59,9 +59,15 @@ def test_version() -> None:
         (("replay", "qdel"), "Did you mean `bftrainer cancel`?"),
         (("policy", "ls"), "Did you mean `bftrainer policy list`?"),
         (("version",), "Did you mean `bftrainer --version`?"),
-        (("explain",), "expected the NAME of a trainer, or --user"),
+        (("explain",), "expected the NAME of a training, or --user"),
         (("explain", "x", "--att", "14:05"), "No such option"),
         (("replay", "run", "--out", "y"), "Missing argument 'LOG...'"),
+        (("advise",), "'LOG...'; expected for example: bftrainer advise log.csv.gz --out advice"),
+        (("submit", "n.ipynb", "-N", "2"), "jupyter nbconvert --to script n.ipynb"),
+        (
+            ("submit", "--name", "a", "--set", "model=resnet", "-N", "2", "--", "true"),
+            "where text has quotes, as in --set 'model=\"resnet\"'",
+        ),
         (("replay", "generate", "--days", "soon"), "not a valid float"),
     ],
 )

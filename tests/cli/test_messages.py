@@ -138,7 +138,9 @@ def test_after_the_pilots_end_nobody_has_nodes(tmp_path: Path) -> None:
     assert (row["gpu_memory_gb"], row["gpu_percent"]) == ({"n1:0": 34.1}, {"n1:0": 97.0}), (
         "not what is old"
     )
-    assert "a has had 2 nodes since" in bftrainer("explain", "a", *state).out
+    first_sentence = bftrainer("explain", "a", *state).out.splitlines()[0]
+    assert first_sentence.startswith("a has had 2 nodes since")
+    assert f"\nwhy: {first_sentence}" in bftrainer("show", "a", *state).out
     with closing(home.store(writes=True)) as store:
         store.drop_lease()
     (row,) = map(json.loads, bftrainer("list", "--json", *state).out.splitlines())
@@ -147,7 +149,7 @@ def test_after_the_pilots_end_nobody_has_nodes(tmp_path: Path) -> None:
     assert row["nodes"] == []
     said = bftrainer("explain", "a", *state).out
     assert "a had 2 nodes from" in said
-    assert "The pilot has ended; no trainer has nodes now." in said
+    assert "The pilot has ended; no training has nodes now." in said
     assert " 0/2 " in bftrainer("top", "--once", *state).out
 
 
@@ -194,7 +196,12 @@ def test_work_that_is_repeated_is_lost_and_said_so_everywhere(tmp_path: Path) ->
     [
         (float("nan"), 1000, "the loss is NaN at step 7: training has diverged"),
         (float("-inf"), 1000, "the loss is -Infinity at step 7: training has diverged"),
-        (0.5, 0, "ended with status 0 after 0 of 1,000 samples"),
+        (
+            0.5,
+            0,
+            "ended with status 0 after 0 of 1,000 samples; read its output (bftrainer logs), or "
+            "correct samples_total",
+        ),
         (0.5, 995, ""),
     ],
 )

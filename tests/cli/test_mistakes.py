@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from support.command_line import bftrainer
+from support.command_line import Ended, bftrainer, complaint
 from support.live_machine import Machine, eventually, machine
 from support.patience import PATIENCE
 
@@ -191,7 +191,7 @@ MISTAKES = {
         said="submit {}/alone.py --max-nodes 1 --name alone",
     ),
     "an unknown name": Mistake(
-        25, "show", "no trainer named 'nope'; see `bftrainer list --all`", said="show nope"
+        25, "show", "no training named 'nope'; see `bftrainer list --all`", said="show nope"
     ),
     "broken-horovod": _in_list(
         26,
@@ -318,7 +318,7 @@ def test_a_script_is_enough_and_its_launcher_is_guessed(
     status, said = submit("ddp.py", "--max-nodes", "4", "--name", "ddp")
     assert status == 2
     assert said.endswith(
-        "'ddp' is taken; expected a name that no trainer of this state directory has had, such "
+        "'ddp' is taken; expected a name that no training of this state directory has had, such "
         "as 'ddp-3'\n"
     )
     (request,) = (
@@ -333,26 +333,30 @@ def test_a_script_is_enough_and_its_launcher_is_guessed(
     )
 
 
-def test_an_interpreter_without_bftrainer_is_noted(
+def test_an_interpreter_without_bftrainer_is_refused(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     script, other = folder / "track.py", folder / "other/python"
-    script.write_text("from bftrainer.progress import track\ntorch.save({}, '{name}.pt')\n")
+    text = "from bftrainer.progress import track\ntorch.save({}, '{name}.pt')\n"
+    script.write_text(text)
     other.parent.mkdir()
     other.write_text("#!/bin/sh\nexit $(cat $(dirname $0)/status)\n")
     other.chmod(0o755)
     monkeypatch.setenv("PATH", str(other.parent), prepend=os.pathsep)
-    for status, notes in (1, 1), (0, 0):
+    problem = f"{other} cannot import bftrainer, as {script} does; activate its environment"
+
+    def submit(status: int) -> Ended:
         (other.parent / "status").write_text(f"{status}\n")
-        said = bftrainer(
-            "submit", script, "--name", f"t{status}", "--max-nodes", 1, "--state", folder / "state"
-        ).err
-        assert (
-            said.count(
-                f"{other} cannot import bftrainer, as {script} does; activate its environment"
-            )
-            == notes
-        )
+        return bftrainer("submit", script, "--max-nodes", 1, "--state", folder / "state")
+
+    assert problem in complaint(submit(3))
+    unknown = submit(1)
+    assert unknown.status == 0
+    assert f"{other} does not say whether it can import bftrainer" in unknown.err
+    assert "import" not in submit(0).err
+    script.write_text(f"try:\n    {text}except ImportError:\n    pass\n")
+    guarded = submit(3)
+    assert (guarded.status, guarded.err.count(problem)) == (0, 1)
 
 
 def test_a_tracker_that_is_not_installed_is_noted(
@@ -362,7 +366,7 @@ def test_a_tracker_that_is_not_installed_is_noted(
     other = folder / "other/python"
     (folder / "track.py").write_text("torch.save({}, '{name}.pt')\n")
     other.parent.mkdir()
-    other.write_text('#!/bin/sh\ncase "$2" in *wandb*) exit 1;; esac\n')
+    other.write_text('#!/bin/sh\ncase "$2" in *wandb*) exit 3;; esac\n')
     other.chmod(0o755)
     monkeypatch.setenv("PATH", str(other.parent), prepend=os.pathsep)
     options = ["--max-nodes", 1, "--state", folder / "state", "--name"]

@@ -243,7 +243,7 @@ def test_a_filter_shows_some_rows_and_escape_all(scene: Played) -> None:
 def test_ended_ones_are_shown_on_demand(scene: Played) -> None:
     text = press(scene, "a").seen  # type: ignore[attr-defined]
     assert re.search(r"dlrm +failed", text)
-    assert "including ended trainers" in text
+    assert "including ended trainings" in text
 
 
 def test_a_database_that_cannot_be_read_is_said_and_tried_again(scene: Played) -> None:

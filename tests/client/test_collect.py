@@ -53,7 +53,7 @@ def test_a_pattern_is_looked_for_in_all_logs_of_a_group(home: House) -> None:
     )
     for wrong, words in (
         (("--group", "g", "--grep", "("), "not a regular expression"),
-        (("--group", "h"), "no trainer of group 'h'"),
+        (("--group", "h"), "no training of group 'h'"),
         ((), "expected the NAME"),
         (("a", "--grep", "x", "-f"), "--follow prints all lines"),
     ):
@@ -64,7 +64,7 @@ def test_a_pattern_is_looked_for_in_all_logs_of_a_group(home: House) -> None:
 def test_checkpoints_and_the_table_are_collected_and_replaced(home: House, tmp_path: Path) -> None:
     for _ in range(2):
         ended = executed("collect", "g", tmp_path / "all", "--state", home.path)
-    assert "checkpoints of 2 of 2 trainers" in ended.out
+    assert "checkpoints of 2 of 2 trainings" in ended.out
     assert (tmp_path / "all/a/a.pt").read_text() == "weights"
     assert (tmp_path / "all/b/shards/0.distcp").read_text() == "shard"
     assert (

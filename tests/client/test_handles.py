@@ -120,10 +120,10 @@ def test_one_that_is_canceled_fails_or_is_rejected(home: House) -> None:
     second = submitted(home, "a")
     home.at(5, first.cancel)
     home.pilot(50)
-    with pytest.raises(TrainerFailedError, match="trainer 'a' is canceled: canceled by its user"):
+    with pytest.raises(TrainerFailedError, match="training 'a' is canceled: canceled by its user"):
         first.result(timeout_s=0)
     assert first.result(check=False).exit_status is None
-    with pytest.raises(TrainerFailedError, match="trainer 'b' is failed: status 1: boom"):
+    with pytest.raises(TrainerFailedError, match="training 'b' is failed: status 1: boom"):
         failing.result(timeout_s=0)
     assert second.status() is api.SubmissionStatus.REJECTED
     with pytest.raises(
@@ -160,7 +160,7 @@ def test_handles_by_name_pattern_and_group(home: House) -> None:
         "x-3",
     ]
     assert api.trainer("x-3", state=home.path).status() is api.SubmissionStatus.SUBMITTED
-    with pytest.raises(UserError, match="no trainer named 'z'"):
+    with pytest.raises(UserError, match="no training named 'z'"):
         api.trainer("z", state=home.path)
 
 

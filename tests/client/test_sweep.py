@@ -220,18 +220,18 @@ def test_a_sweep_is_submitted_whole_or_not_at_all(file: Path, state: Path) -> No
 def test_a_sweep_that_is_submitted_again_continues(file: Path, state: Path) -> None:
     grid = ["--grid", "lr=0.1", "--grid"]
     assert (
-        "submitted 2 trainers of group t"
+        "submitted 2 trainings of group t"
         in bftrainer("submit", file, *grid, "seed=0..1", "--state", state).out
     )
     again = bftrainer("submit", file, *grid, "seed=0..3", "--state", state)
     assert (
         again.out
-        == "submitted 2 trainers of group t: t-lr0.1-seed2 to t-lr0.1-seed3; 2 were submitted "
+        == "submitted 2 trainings of group t: t-lr0.1-seed2 to t-lr0.1-seed3; 2 were submitted "
         "before\n"
     )
     assert len(spooled(state)) == 4
     again = bftrainer("submit", file, *grid, "seed=3", "--state", state)
-    assert again.out == "submitted 0 trainers of group t; 1 was submitted before\n"
+    assert again.out == "submitted 0 trainings of group t; 1 was submitted before\n"
     assert "to train them again, submit the sweep with another --name" in again.err
     rows = bftrainer(
         "submit", file, *grid, "seed=3..4", "--state", state, "--json"
@@ -240,7 +240,7 @@ def test_a_sweep_that_is_submitted_again_continues(file: Path, state: Path) -> N
     text = complaint(
         bftrainer("submit", file, *grid, "seed=0..9", "--max-nodes", "5", "--state", state)
     )
-    assert "'t-lr0.1-seed0' is taken by a trainer with another max_nodes" in text
+    assert "'t-lr0.1-seed0' is taken by a training with another max_nodes" in text
     assert len(spooled(state)) == 5
 
 
@@ -280,7 +280,7 @@ def test_a_sweep_of_a_script_that_was_changed_is_numbered_as_a_whole(
     assert submitted(*submit, "1", "--", "{seed}") == first, "the same sweep goes on"
     other = bftrainer("submit", *submit, "2", "--", "{seed}").out
     assert (
-        other == "submitted 2 trainers of group train-2 ('train' is taken): train-2-seed0 to "
+        other == "submitted 2 trainings of group train-2 ('train' is taken): train-2-seed0 to "
         "train-2-seed1\n"
     )
     assert submitted(*submit, "2", "--", "{seed}") == sorted(first + again), (
@@ -296,7 +296,7 @@ def test_names_of_a_table_are_explicit_and_a_long_name_has_room_for_its_number(
     submit = [script, "--array", "table.csv", "--state", state, "--max-nodes"]
     assert submitted(*submit, "1", "--", "{seed}") == ["a"]
     refused = bftrainer("submit", *submit, "2", "--", "{seed}")
-    assert (refused.status, "'a' is taken by a trainer with another max_nodes" in refused.err) == (
+    assert (refused.status, "'a' is taken by a training with another max_nodes" in refused.err) == (
         2,
         True,
     )
@@ -367,7 +367,7 @@ def test_more_submissions_than_a_listing_has_are_all_known(file: Path, state: Pa
     last = f"t-lr1-seed{many}"
     taken = bftrainer("submit", "--name", last, "--max-nodes", "1", "--state", state, "--", "true")
     assert "is taken" in complaint(taken)
-    assert "0 trainers" in bftrainer(*argv).out
+    assert "0 trainings" in bftrainer(*argv).out
     assert bftrainer("cancel", last, "--state", state).out == f"cancel {last}: requested\n"
 
 
@@ -376,18 +376,19 @@ def test_patterns_and_groups(file: Path, state: Path) -> None:
     bftrainer("submit", "--name", "t-other", "--max-nodes", "1", "--state", state, "--", "true")
     asked = complaint(bftrainer("cancel", "t-lr1-*", "--state", state))
     assert (
-        asked == "2 trainers would be canceled (t-lr1-seed0, t-lr1-seed1); add --yes to cancel them"
+        asked
+        == "2 trainings would be canceled (t-lr1-seed0, t-lr1-seed1); add --yes to cancel them"
     )
     assert bftrainer("cancel", "t-lr1-*", "--yes", "--state", state).out.count("requested") == 2
     assert bftrainer("pause", "t-*", "--group", "t", "--state", state).out.count("requested") == 4
-    assert "no trainer of group 't' named 't-other'" in complaint(
+    assert "no training of group 't' named 't-other'" in complaint(
         bftrainer("cancel", "t-other", "--group", "t", "--state", state)
     )
     assert "matches 'x*'" in complaint(bftrainer("cancel", "x*", "--yes", "--state", state))
-    assert "no trainer is named" in complaint(bftrainer("cancel", "--state", state))
+    assert "no training is named" in complaint(bftrainer("cancel", "--state", state))
     some = bftrainer("cancel", "t-lr2-seed0", "typo", "t-lr2-seed1", "--state", state)
     assert (some.status, some.out.count("requested")) == (2, 2)
-    assert "no trainer named 'typo'" in some.err
+    assert "no training named 'typo'" in some.err
     rows = bftrainer("list", "--group", "t", "--state", state, "--json").out.splitlines()
     assert len(rows) == 4
 

@@ -154,7 +154,7 @@ def test_the_command(home: House, capsys: pytest.CaptureFixture[str]) -> None:
     for words in (
         "poor has had 1 node since",
         "it is outbid",
-        "over all trainers (rich 2 -> 1)",
+        "over all trainings (rich 2 -> 1)",
         "T_fwd 120 s",
         "exact, optimal",
     ):
@@ -165,7 +165,7 @@ def test_the_command(home: House, capsys: pytest.CaptureFixture[str]) -> None:
     assert facts["stake"]["more"]["nodes"] == 2
     assert facts["stake"]["more"]["others"]["rich"]["after"] == 1
     for wrong, complaint in (
-        (["explain", "nobody"], "no trainer named 'nobody'"),
+        (["explain", "nobody"], "no training named 'nobody'"),
         (["explain", "poor", "--at", "soon"], "--at soon: not a time, expected 14:05"),
         (["explain", "poor", "--at", "1000"], "no decision had been made by then"),
     ):

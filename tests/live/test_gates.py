@@ -16,11 +16,11 @@ import pytest
 from support.command_line import bftrainer, complaint
 from support.patience import PATIENCE
 
+from bftrainer.config.config_text import commented_default
 from bftrainer.config.pilot import (
     PilotConfig,
     TimesConfig,
     WorkersConfig,
-    commented_default,
     is_quiet,
     read_config,
 )
@@ -107,7 +107,7 @@ def test_a_node_class_that_nobody_configured_gets_a_note(tmp_path: Path) -> None
     assert ended.err == (
         f"note: {file}: node_class: 'gpus' is not a class of the pilot's configuration (gpu, "
         "thin); "
-        f"the trainer waits for a node with that hardware\n{NO_PILOT.format('a')}"
+        f"the training waits for a node with that hardware\n{NO_PILOT.format('a')}"
     )
     assert ended.status == 0
     ended = bftrainer(
@@ -170,7 +170,7 @@ def _until_said(count: int) -> None:
 
 def test_commands_for_trainers_that_are_not_there(tmp_path: Path) -> None:
     bftrainer("init", "--state", tmp_path / "s")
-    assert "no trainer named 'x'" in complaint(bftrainer("cancel", "x", "--state", tmp_path / "s"))
+    assert "no training named 'x'" in complaint(bftrainer("cancel", "x", "--state", tmp_path / "s"))
     assert "no pilot has run here" in complaint(bftrainer("show", "x", "--state", tmp_path / "s"))
     assert "does not exist" in complaint(bftrainer("list", "--state", tmp_path / "nowhere"))
 
@@ -199,9 +199,9 @@ def test_a_bad_configuration_starts_no_pilot(text: str, expected: str, tmp_path:
     assert expected in line
 
 
-def test_init_writes_every_key_with_its_default(tmp_path: Path) -> None:
+def test_init_writes_every_key_with_its_default_on_request(tmp_path: Path) -> None:
     state = tmp_path / "s"
-    assert bftrainer("init", "--holder", "trace", "--state", state).status == 0
+    assert bftrainer("init", "--all-keys", "--holder", "trace", "--state", state).status == 0
     text = (state / "bftrainer.toml").read_text()
     expected = PilotConfig(
         times=TimesConfig(poll_s=1.0), workers=WorkersConfig(notice_s=5.0), trace={}
@@ -218,7 +218,9 @@ def test_init_writes_every_key_with_its_default(tmp_path: Path) -> None:
     )
     assert "already exists" in complaint(bftrainer("init", "--state", state))
     chosen = {"nodes_holder": "trace", "times_poll_s": 1.0, "workers_notice_s": 5.0}
-    assert text == commented_default({"trace": TraceConfig}, **chosen)
+    reasons = dict.fromkeys(chosen, "the value for holder trace")
+    reasons["nodes_holder"] = "as --holder says"
+    assert text == commented_default({"trace": TraceConfig}, reasons, **chosen)
 
 
 def test_quiet_hours() -> None:

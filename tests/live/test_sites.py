@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -30,8 +31,9 @@ from support.patience import PATIENCE
 from bftrainer.cluster.model import Fragment, FragmentPhase, NodeRequest
 from bftrainer.cluster.ports import NodeHolder, Scheduler
 from bftrainer.cluster.site_plugin import batch_systems, find_site, observed_site
-from bftrainer.config.pilot import PilotConfig, commented_default, read_config
-from bftrainer.config.validation import check_table
+from bftrainer.config.config_text import commented_default
+from bftrainer.config.pilot import NodesConfig, PilotConfig, read_config
+from bftrainer.config.validation import check_table, parse_toml
 from bftrainer.errors import InputFileError, UnknownNameError
 from bftrainer.pilot import own_site
 from bftrainer.pilot.own_site import build_site
@@ -70,13 +72,36 @@ def test_a_name_that_is_not_installed_lists_those_that_are(tmp_path: Path) -> No
 
 @pytest.mark.parametrize("name", installed_names(SITE_GROUP))
 def test_init_writes_a_configuration_that_can_be_read(name: str, tmp_path: Path) -> None:
-    assert bftrainer("init", "--holder", name, "--state", tmp_path / "s").status == 0
+    ended = bftrainer("init", "--holder", name, "--state", tmp_path / "s")
+    assert ended.status == 0
+    last_line = ended.out.splitlines()[-1]
+    assert last_line.startswith("All keys and their defaults: bftrainer config --all --state ")
     path = tmp_path / "s" / "bftrainer.toml"
     assert read_config(path).nodes.holder == name
+    assert path.read_text().endswith("# All keys and their defaults: bftrainer config --all\n")
     model = find_site(name).table
     assert (f"[{name}]  # " in path.read_text()) is (model is not None)
+    assert len(re.findall(r"^#?[a-z_]+ = ", path.read_text(), re.MULTILINE)) <= 15
+    every_key = bftrainer("config", "--all", "--state", tmp_path / "s").out
     for key in () if model is None else model.model_fields:
-        assert f"#{key} = " in path.read_text()
+        assert f"#{key} = " in every_key
+    for key in NodesConfig.model_fields:
+        assert f"\n#{key} = " in every_key or key == "holder"
+    file = tmp_path / "all.toml"
+    file.write_text(every_key)
+    assert read_config(file) == read_config(path)
+
+
+def test_config_shows_what_a_file_sets_and_its_node_classes(tmp_path: Path) -> None:
+    state = tmp_path / "s"
+    bftrainer("init", "--state", state)
+    path = state / "bftrainer.toml"
+    path.write_text(path.read_text() + '[classes."a 100"]\nhosts = ["n[1-4]"]\n[slurm]\n')
+    shown = bftrainer("config", "--state", state).out
+    assert parse_toml(shown, "x") == parse_toml(path.read_text(), "x")
+    file = tmp_path / "all.toml"
+    file.write_text(bftrainer("config", "--all", "--state", state).out)
+    assert read_config(file) == read_config(path)
 
 
 def test_a_table_is_a_sites_or_an_error() -> None:

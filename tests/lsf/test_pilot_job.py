@@ -9,11 +9,14 @@ from pathlib import Path
 import pytest
 from support.lsf_lab import Lab, wait_until
 
-from bftrainer.errors import CommandError, SchedulerError, UnknownStateError
+from bftrainer.cluster.pilot_submission import PilotJobWishes
+from bftrainer.config.pilot import PilotConfig
+from bftrainer.errors import CommandError, SchedulerError, UndecidedError, UnknownStateError
 from bftrainer.pilot.own_site import batch_job
 from bftrainer.system.clock import SystemClock
 from bftrainer_clusters.holding.holder_jobs import JobPhase
 from bftrainer_clusters.lsf.pilot_job import LsfPilotJob, job_is_gone, parse_job, successor_argv
+from bftrainer_clusters.lsf.site import SITE
 from bftrainer_clusters.slurm.pilot_job import SlurmPilotJob
 
 RECORD = """{
@@ -85,6 +88,22 @@ def test_a_script_in_the_state_directory_goes_before_ours(here: Lab, tmp_path: P
     own = LsfPilotJob(running(here), tmp_path, SystemClock())
     successor = here.job(own.submit_successor())
     assert (successor["stat"], successor["name"], successor["project"]) == ("PEND", "p", "mine")
+
+
+def test_the_pilots_job_is_submitted_to_the_queue_that_the_user_names(
+    here: Lab, tmp_path: Path
+) -> None:
+    config = PilotConfig.model_validate({"lsf": {"queue": "idle", "slots_per_node": 4}})
+    wishes = PilotJobWishes(partition="normal", account="mine")
+    script = SITE.pilot_script(config, "x", tmp_path, wishes)
+    for line in ("#BSUB -q normal", "#BSUB -W 24:00", "#BSUB -P mine"):
+        assert f"\n{line}\n" in script.text
+    (tmp_path / script.name).write_text(script.text)
+    submitted = SITE.submit_pilot(tmp_path / script.name)
+    job = here.job(submitted.job)
+    assert (job["name"], job["queue"], job["project"]) == ("bftrainer-pilot", "normal", "mine")
+    with pytest.raises(UndecidedError, match="decide with --partition"):
+        SITE.pilot_script(config, "x", tmp_path / "other", PilotJobWishes())
 
 
 @pytest.mark.parametrize("kind", ["down-at-once", "truncated", "silent", "none"])

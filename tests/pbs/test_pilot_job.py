@@ -5,10 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from support.pbs_under_test import StandInPbs
+from support.pbs_under_test import QUEUE, StandInPbs
 from support.recorded_pbs import as_dsv, recorded
 
-from bftrainer.errors import CommandError, SchedulerError
+from bftrainer.cluster.pilot_submission import PilotJobWishes
+from bftrainer.config.pilot import PilotConfig
+from bftrainer.errors import CommandError, SchedulerError, UserError
 from bftrainer.system.clock import SystemClock
 from bftrainer_clusters.pbs.jobs import ends_s, parse_jobs
 from bftrainer_clusters.pbs.pilot_job import (
@@ -18,6 +20,7 @@ from bftrainer_clusters.pbs.pilot_job import (
     successor_argv,
     waits_for,
 )
+from bftrainer_clusters.pbs.site import SITE
 from bftrainer_clusters.pbs.text import parse_time
 
 
@@ -65,6 +68,23 @@ def test_another_pilot_of_the_user_has_a_successor_of_the_same_name(
     successors = [pilot.submit_successor() for pilot in pilots]
     assert [pbs.lab.job(id_)["after"] for id_ in successors] == [first, second]
     assert [pilot.submit_successor() for pilot in pilots] == successors
+
+
+def test_the_pilots_job_is_submitted_to_the_servers_default_queue(
+    pbs: StandInPbs, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    pbs.lab.enter(monkeypatch.setenv)
+    config = PilotConfig.model_validate({"pbs": {"queue": QUEUE, "account": "lab"}})
+    script = SITE.pilot_script(config, "x", tmp_path, PilotJobWishes(limit_s=7200.0))
+    for line in ("#PBS -q main", "#PBS -l walltime=2:00:00", "#PBS -A lab"):
+        assert f"\n{line}\n" in script.text
+    assert script.text.count("walltime=") == 1
+    (tmp_path / script.name).write_text(script.text)
+    submitted = SITE.submit_pilot(tmp_path / script.name)
+    assert job_is_gone(submitted.job) is False
+    assert pbs.lab.job(submitted.job)["queue"] == "main"
+    with pytest.raises(UserError, match="--qos: not for PBS"):
+        SITE.pilot_script(config, "x", tmp_path, PilotJobWishes(qos="q"))
 
 
 def test_a_job_waits_for_the_one_that_its_dependency_names() -> None:

@@ -61,7 +61,7 @@ class PilotJob:
         """As a user would: ``bftrainer init``, then an editor. ``times_poll_s=1`` is key ``poll_s``
         of table ``times``.
         """
-        self.machine.bftrainer("init", "--holder", "slurm")
+        self.machine.bftrainer("init", "--holder", "slurm", "--all-keys")
         changes.setdefault("workers_allow_root", True)  # the lab is whoever runs the tests
         path = self.machine.state / "bftrainer.toml"
         lines, table = [], ""

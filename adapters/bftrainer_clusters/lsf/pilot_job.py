@@ -13,12 +13,21 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from bftrainer.cluster.pilot_submission import PilotJobWishes, SubmittedPilot
 from bftrainer.counted import counted
-from bftrainer.errors import CommandError, SchedulerError, UnknownStateError
+from bftrainer.errors import (
+    CommandError,
+    SchedulerError,
+    UndecidedError,
+    UnknownStateError,
+    UserError,
+)
 from bftrainer.system import command
 from bftrainer.system.clock import Clock
 from bftrainer.system.command import Parsed
 from bftrainer_clusters.holding.holder_jobs import JobPhase, holder_script
+from bftrainer_clusters.holding.pilot_script import LIMIT_S, hours_minutes
+from bftrainer_clusters.lsf.config import LsfSettings
 from bftrainer_clusters.lsf.jobs import PHASES, left_s, parse_submitted
 from bftrainer_clusters.lsf.observe import ask
 from bftrainer_clusters.lsf.text import records, says_nothing, unknown_jobs, value_of
@@ -94,6 +103,39 @@ def successor_argv(job: str, facts: LsfJobFacts) -> list[str]:
     """
     project = ["-P", facts.project] if facts.project not in ("", "-", "default") else []
     return ["bsub", "-w", f"ended({job})", "-J", facts.name, "-q", facts.queue, *project]
+
+
+def pilot_options(
+    settings: LsfSettings, wishes: PilotJobWishes
+) -> tuple[dict[str, str], tuple[str, ...]]:
+    """Return the options of bsub for a pilot's job, by their flags, and the reasons. Raises
+    ``UndecidedError`` without a queue: LSF shows none that is right for a job of a day.
+    """
+    if wishes.qos:
+        raise UserError("--qos: not for LSF; remove the option")
+    if not wishes.partition or wishes.partition == settings.queue:
+        raise UndecidedError(
+            "--partition",
+            "LSF does not show which queue, other than the holders', is for a job of one slot that "
+            "lasts a day and is not preempted",
+        )
+    limit = hours_minutes(LIMIT_S if wishes.limit_s is None else wishes.limit_s)
+    options = {"-q": f"-q {wishes.partition}", "-W": f"-W {limit}"}
+    reasons = [f"queue {wishes.partition}: as --partition says", f"run limit {limit}"]
+    if project := wishes.account or settings.project:
+        options["-P"] = f"-P {project}"
+        why_account = "as --account says" if wishes.account else "the holders'"
+        reasons.append(f"project {project}: {why_account}")
+    return options, tuple(reasons)
+
+
+def submit(script: Path) -> SubmittedPilot:
+    """Submit the job script of a pilot from its folder, where the job's output goes."""
+    text = script.read_text(encoding="utf-8")
+    answer = command.run(["bsub"], timeout_s=_TIMEOUT_S, stdin=text, cwd=str(script.parent))
+    job = parse_submitted(answer)
+    output = str(script.parent / f"bftrainer-pilot.{job}.out")
+    return SubmittedPilot(job, f"bjobs {job}", f"bkill {job}", output)
 
 
 @dataclass

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from bftrainer.cluster.model import GiveWay
 from bftrainer.cluster.observed import ObservedSite
+from bftrainer.cluster.pilot_submission import PilotJobWishes, PilotScript, SubmittedPilot
 from bftrainer.cluster.site_plugin import JobNodes, OwnJob
 from bftrainer.cluster.windows import PilotJobs
 from bftrainer.config.pilot import NodesConfig, PilotConfig
@@ -16,6 +17,7 @@ from bftrainer.counted import counted
 from bftrainer.decide.domain.checks import Check
 from bftrainer.errors import InputFileError, SchedulerError, UserError
 from bftrainer.system.clock import Clock, SystemClock
+from bftrainer_clusters.holding.pilot_script import script_of
 from bftrainer_clusters.lsf import pilot_job
 from bftrainer_clusters.lsf import text as lsf_text
 from bftrainer_clusters.lsf.config import RELOADED, LsfSettings
@@ -45,6 +47,15 @@ class LsfSite(SimpleSite[LsfSettings]):
             return []
         way = configured_way(config)
         return examine_lsf(self.settings(config, where), keep, way is GiveWay.YIELD)
+
+    def pilot_script(
+        self, config: PilotConfig, where: str, state_dir: Path, wishes: PilotJobWishes
+    ) -> PilotScript:
+        options, reasons = pilot_job.pilot_options(self.settings(config, where), wishes)
+        return script_of(pilot_job.SCRIPT, "#BSUB", options, state_dir, wishes, reasons)
+
+    def submit_pilot(self, script: Path) -> SubmittedPilot:
+        return pilot_job.submit(script)
 
 
 class LsfBatch:

@@ -36,7 +36,7 @@ Answer = TypeVar("Answer")
 
 
 class OarSettings(HolderSettings):
-    """The table ``[oar]`` of the pilot's configuration."""
+    """How nodes are held on an OAR cluster."""
 
     # OAR needs 10 to 23 s for a decision with its default values (measured with 2.5.9).
     start_within_s: Positive = 90.0

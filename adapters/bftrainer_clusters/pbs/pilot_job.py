@@ -16,12 +16,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bftrainer.errors import CommandError, SchedulerError
+from bftrainer.cluster.pilot_submission import PilotJobWishes, SubmittedPilot
+from bftrainer.errors import CommandError, SchedulerError, UndecidedError, UserError
 from bftrainer.system import command
 from bftrainer.system.clock import Clock
 from bftrainer.system.users import own_name
 from bftrainer_clusters.holding.holder_jobs import JobPhase, holder_script
+from bftrainer_clusters.holding.pilot_script import LIMIT_S, hours_minutes
 from bftrainer_clusters.pbs import jobs
+from bftrainer_clusters.pbs.config import PbsSettings
 from bftrainer_clusters.pbs.observe import PbsCommands
 from bftrainer_clusters.pbs.text import PbsRecord, short_id
 
@@ -74,6 +77,52 @@ def passed_on(environment: Mapping[str, str]) -> dict[str, str]:
         if any(mark in value for mark in ",\"'\\\n"):
             raise SchedulerError(f"{name}={value!r} cannot be passed to a successor by qsub -v")
     return variables
+
+
+def pilot_options(
+    settings: PbsSettings, default_queue: str, wishes: PilotJobWishes
+) -> tuple[dict[str, str], tuple[str, ...]]:
+    """Return the options of qsub for a pilot's job, by their flags, and the reasons.
+
+    ``default_queue`` is the server's; it may be empty. Raises ``UndecidedError`` if it is the
+    holders' queue and ``pbs.main_queues`` does not name one queue.
+    """
+    if wishes.qos:
+        raise UserError("--qos: not for PBS; remove the option")
+    main_queues = [queue for queue in settings.main_queues if queue != settings.queue]
+    if wishes.partition:
+        queue, why = wishes.partition, "as --partition says"
+    elif default_queue not in ("", settings.queue):
+        queue, why = default_queue, "the server's default_queue"
+    elif len(main_queues) == 1:
+        queue, why = main_queues[0], "the only one in pbs.main_queues"
+    else:
+        raise UndecidedError(
+            "--partition",
+            "PBS does not show which queue, other than the holders', is for a job of one core that "
+            "lasts a day and is not preempted",
+            tuple(main_queues),
+        )
+    limit = f"{hours_minutes(LIMIT_S if wishes.limit_s is None else wishes.limit_s)}:00"
+    options = {"-q": f"-q {queue}", "-l walltime": f"-l walltime={limit}"}
+    reasons = [f"queue {queue}: {why}", f"walltime {limit}"]
+    if account := wishes.account or settings.account:
+        options["-A"] = f"-A {account}"
+        why_account = "as --account says" if wishes.account else "the holders'"
+        reasons.append(f"account {account}: {why_account}")
+    if settings.project:
+        options["-P"] = f"-P {settings.project}"
+        reasons.append(f"project {settings.project}: the holders'")
+    return options, tuple(reasons)
+
+
+def submit(script: Path) -> SubmittedPilot:
+    """Submit the job script of a pilot from its folder, where the job's output goes."""
+    answer = command.run(["qsub", script.name], timeout_s=_TIMEOUT_S, cwd=str(script.parent))
+    job = jobs.parse_submitted(answer)
+    number = short_id(job)
+    output = str(script.parent / f"bftrainer-pilot.o{number}")
+    return SubmittedPilot(number, f"qstat {number}", f"qdel {number}", output)
 
 
 @dataclass

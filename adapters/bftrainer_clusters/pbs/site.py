@@ -9,6 +9,7 @@ from pathlib import Path
 
 from bftrainer.cluster.model import GiveWay
 from bftrainer.cluster.observed import ObservedSite
+from bftrainer.cluster.pilot_submission import PilotJobWishes, PilotScript, SubmittedPilot
 from bftrainer.cluster.site_advice import SiteProposal, SiteWishes
 from bftrainer.cluster.site_plugin import JobNodes, OwnJob
 from bftrainer.cluster.windows import PilotJobs
@@ -16,11 +17,12 @@ from bftrainer.config.pilot import NodesConfig, PilotConfig
 from bftrainer.decide.domain.checks import Check
 from bftrainer.errors import CommandError, UserError
 from bftrainer.system.clock import Clock, SystemClock
+from bftrainer_clusters.holding.pilot_script import script_of
 from bftrainer_clusters.pbs import pilot_job, proposal
 from bftrainer_clusters.pbs.config import RELOADED, PbsSettings
 from bftrainer_clusters.pbs.doctor import examine_pbs
 from bftrainer_clusters.pbs.hold import PbsCluster
-from bftrainer_clusters.pbs.observe import NODES_ARGV, PbsCommands
+from bftrainer_clusters.pbs.observe import NODES_ARGV, PbsCommands, ask_server
 from bftrainer_clusters.pbs.queue import (
     parse_queues,
     parse_schedulers,
@@ -51,6 +53,19 @@ class PbsSite(SimpleSite[PbsSettings]):
             return []
         ends_holders = configured_way(config) is GiveWay.YIELD
         return examine_pbs(self.settings(config, where), keep, ends_holders, os.environ)
+
+    def pilot_script(
+        self, config: PilotConfig, where: str, state_dir: Path, wishes: PilotJobWishes
+    ) -> PilotScript:
+        settings = self.settings(config, where)
+        default_queue = ""
+        if not wishes.partition:
+            default_queue = ask_server(PbsCommands(settings.timeout_s)).default_queue
+        options, reasons = pilot_job.pilot_options(settings, default_queue, wishes)
+        return script_of(pilot_job.SCRIPT, "#PBS", options, state_dir, wishes, reasons)
+
+    def submit_pilot(self, script: Path) -> SubmittedPilot:
+        return pilot_job.submit(script)
 
     def propose(self, wishes: SiteWishes) -> SiteProposal | None:
         commands = PbsCommands(_INIT_TIMEOUT_S)

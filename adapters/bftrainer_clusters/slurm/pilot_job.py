@@ -14,6 +14,7 @@ import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
+from bftrainer.cluster.pilot_submission import SubmittedPilot
 from bftrainer.errors import CommandError, SchedulerError
 from bftrainer.system import command
 from bftrainer.system.files import remove_file
@@ -94,6 +95,18 @@ def successor_argv(facts: SlurmJobFacts, job: str, name: str, script: Path) -> l
         *facts.options,
         str(script),
     ]
+
+
+def submit(script: Path) -> SubmittedPilot:
+    """Submit the job script of a pilot from its folder, where the job's output goes."""
+    argv = ["sbatch", "--parsable", str(script)]
+    job = parse_submitted(command.run(argv, timeout_s=_TIMEOUT_S, cwd=str(script.parent))).job
+    return SubmittedPilot(
+        job,
+        f"squeue -j {job}",
+        f"scancel --batch --signal=TERM {job}",
+        str(script.parent / f"bftrainer-pilot.{job}.out"),
+    )
 
 
 @dataclass

@@ -14,6 +14,7 @@ from pathlib import Path
 from bftrainer.cluster.model import GiveWay, JobCounters
 from bftrainer.cluster.observed import ObservedSite
 from bftrainer.cluster.past_jobs import JobLog
+from bftrainer.cluster.pilot_submission import PilotJobWishes, PilotScript, SubmittedPilot
 from bftrainer.cluster.selection import may_be_held
 from bftrainer.cluster.site_advice import SiteProposal, SiteWishes
 from bftrainer.cluster.site_plugin import JobNodes, OwnJob, Site, SitePlugin
@@ -28,6 +29,7 @@ from bftrainer.system import command
 from bftrainer.system.clock import Clock
 from bftrainer.system.users import own_name
 from bftrainer_clusters.holding.call_budget import CallBudget
+from bftrainer_clusters.holding.pilot_script import script_of
 from bftrainer_clusters.holding.site_settings import check_times, pilot_name, reloader
 from bftrainer_clusters.slurm import past_jobs, pilot_job, site_reader
 from bftrainer_clusters.slurm.calls import ENVIRONMENT, SlurmCalls
@@ -131,6 +133,16 @@ class SlurmSite:
 
     def propose(self, wishes: SiteWishes) -> SiteProposal | None:
         return site_reader.propose(wishes)
+
+    def pilot_script(
+        self, config: PilotConfig, where: str, state_dir: Path, wishes: PilotJobWishes
+    ) -> PilotScript:
+        settings = _slurm_settings(config, where)
+        options, reasons = site_reader.pilot_options(settings, wishes)
+        return script_of("pilot.slurm", "#SBATCH", options, state_dir, wishes, reasons)
+
+    def submit_pilot(self, script: Path) -> SubmittedPilot:
+        return pilot_job.submit(script)
 
     def setup_steps(self, partition: str, qos: str) -> str:
         return site_reader.setup_steps(partition, qos)

@@ -149,7 +149,7 @@ def choose(view: SiteView, partition: str = "", qos: str = "", account: str = ""
     if not partition:
         _check_undisputed(best, chosen)
     second = next((p for p in every if p.way and p.partition.name != best.partition.name), None)
-    return SiteChoice(best, _holder_account(view, best, account), second)
+    return SiteChoice(best, account_of(view, best, account), second)
 
 
 def ranked_places(view: SiteView) -> list[Place]:
@@ -350,8 +350,8 @@ def _check_undisputed(best: Place, chosen: list[Place]) -> None:
         )
 
 
-def _holder_account(view: SiteView, place: Place, account: str) -> str:
-    """Return the account that holders name; empty where Slurm's default is right. Raises
+def account_of(view: SiteView, place: Place, account: str) -> str:
+    """Return the account that a job there names; empty where Slurm's default is right. Raises
     ``UndecidedError`` if several would do.
     """
     if account or not place.accounts:

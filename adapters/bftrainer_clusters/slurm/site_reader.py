@@ -14,16 +14,18 @@ from dataclasses import replace
 from ipaddress import IPv4Address, IPv4Network
 
 from bftrainer.cluster.model import NodeView
+from bftrainer.cluster.pilot_submission import PilotJobWishes
 from bftrainer.cluster.site_advice import SiteProposal, SiteWishes
 from bftrainer.decide.domain.checks import CheckStatus
 from bftrainer.errors import InvalidValueError, UserError
 from bftrainer.system import command
 from bftrainer.system.network import route_to
 from bftrainer.system.users import own_name
-from bftrainer_clusters.slurm import associations
+from bftrainer_clusters.slurm import associations, pilot_place
 from bftrainer_clusters.slurm.associations import Accounting, Association, RunCommand
 from bftrainer_clusters.slurm.calls import ENVIRONMENT
 from bftrainer_clusters.slurm.clusters import chosen_cluster, of_cluster
+from bftrainer_clusters.slurm.config import SlurmSettings
 from bftrainer_clusters.slurm.configuration import config_text
 from bftrainer_clusters.slurm.doctor import holder_check
 from bftrainer_clusters.slurm.observe import NODES_ARGV
@@ -66,6 +68,15 @@ def propose(wishes: SiteWishes) -> SiteProposal | None:
     holders = read_limits(view, choice, ask)
     proposal = proposal_of(view, choice, holders, network, wishes, cluster)
     return _tested_proposal(proposal, nodes)
+
+
+def pilot_options(
+    settings: SlurmSettings, wishes: PilotJobWishes
+) -> tuple[dict[str, str], tuple[str, ...]]:
+    """Return the options of sbatch for the job of a pilot with these settings, and the reasons."""
+    cluster = settings.cluster or chosen_cluster(os.environ)
+    view, _, _ = _read_view_and_nodes(_ask_of(cluster), cluster)
+    return pilot_place.pilot_options(view, settings, wishes)
 
 
 def setup_steps(partition: str, qos: str) -> str:

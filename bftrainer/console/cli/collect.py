@@ -21,7 +21,7 @@ from bftrainer.errors import UserError
 @click.argument("target", type=DIR)
 @state_option
 def collect(group: str, target: Path, state: Path) -> None:
-    """Copy what the trainers of a group have saved to DIR: the last checkpoint of each, and
+    """Copy what the trainings of a group have saved to DIR: the last checkpoint of each, and
     results.csv.
 
     DIR/NAME has the file or folder that the script named in report.checkpointed(path). What is
@@ -38,7 +38,7 @@ def collect(group: str, target: Path, state: Path) -> None:
 
     handles = trainers(group=group, state=state)
     if not handles:
-        raise UserError(f"no trainer of group {group!r}; see `bftrainer list --all`")
+        raise UserError(f"no training of group {group!r}; see `bftrainer list --all`")
     copied = 0
     try:
         for handle in handles:
@@ -58,7 +58,9 @@ def collect(group: str, target: Path, state: Path) -> None:
         write_atomically(target / "results.csv", as_csv(result_rows(state, group)).encode())
     except OSError as error:
         raise UserError(f"{error.filename or target}: {error.strerror}") from error
-    say(f"{target}: results.csv, and checkpoints of {copied} of {counted(len(handles), 'trainer')}")
+    say(
+        f"{target}: results.csv, and checkpoints of {copied} of {counted(len(handles), 'training')}"
+    )
 
 
 def _copy_whole(source: Path, target: Path) -> None:

@@ -28,7 +28,7 @@ _LINE = {
 @click.command()
 @click.argument("shell", required=False, type=click.Choice(_SHELLS))
 def completion(shell: str | None) -> None:
-    """Print the code that makes a shell complete commands, options and names of trainers. The
+    """Print the code that makes a shell complete commands, options and names of trainings. The
     default of SHELL is yours ($SHELL).
 
     \b

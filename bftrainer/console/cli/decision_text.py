@@ -44,7 +44,7 @@ def describe_decision(event: Event, plan: Plan, took_s: float) -> str:
                 changes.append(f"max_parallel {'auto' if number is None else number}")
             case TimerDue():
                 changes.append("timer")
-    counts = " ".join(map(str, plan.decision.counts)) or "no trainers"
+    counts = " ".join(map(str, plan.decision.counts)) or "no trainings"
     answer = plan.decision.answer
     origin = "" if answer is None else f" ({answer.solver}, {1e3 * took_s:.0f} ms)"
     if plan.decision.kept:

@@ -38,7 +38,8 @@ def as_lines(registry: Registry, trainer: str, now_s: float) -> list[str]:
 def idle_reason(record: TrainerRecord, now_s: float) -> str | None:
     """Say why a trainer takes no part in decisions now; None if it takes part."""
     if record.status.is_final:
-        return f"it is {record.status.value}" + (f" ({record.reason})" if record.reason else "")
+        verb = "has" if record.status is TrainerStatus.FAILED else "is"
+        return f"it {verb} {record.status.value}" + (f" ({record.reason})" if record.reason else "")
     if record.status is TrainerStatus.PAUSED:
         return f"it is paused; resume it with `bftrainer resume {record.name}`"
     if record.failures and record.not_before_s > now_s:
@@ -59,7 +60,7 @@ def headline(explanation: Explanation, *, has_ended: bool = False) -> str:
     if has_ended:
         return (
             f"{explanation.trainer} had {nodes} from {since}: {explanation.why}. "
-            "The pilot has ended; no trainer has nodes now."
+            "The pilot has ended; no training has nodes now."
         )
     return f"{explanation.trainer} has had {nodes} since {since}: {explanation.why}."
 
@@ -72,7 +73,7 @@ def rows(explanation: Explanation) -> list[tuple[str, str]]:
         (
             "pool",
             f"{counted(explanation.pool, 'node')}, {explanation.free} free, "
-            f"{counted(explanation.queue, 'trainer')} in the queue",
+            f"{counted(explanation.queue, 'training')} in the queue",
         ),
         ("allocation", _allocation_text(explanation)),
     ]
@@ -229,9 +230,9 @@ def _what_if_text(alternative: WhatIf | None, unit: str) -> str:
         return "not possible"
     others = alternative.others[:_MAX_OTHERS]
     changes = ", ".join(f"{share.id} {_change_text(share.before, share.after)}" for share in others)
-    return (
-        f"{alternative.count}: {quantity(alternative.change, signed=True)} {unit} over all trainers"
-        + (f" ({changes})" if changes else "")
+    change = quantity(alternative.change, signed=True)
+    return f"{alternative.count}: {change} {unit} over all trainings" + (
+        f" ({changes})" if changes else ""
     )
 
 

@@ -1,5 +1,5 @@
-"""``bftrainer init``: a state directory with a commented configuration, and what the site's own
-answers decide in it.
+"""``bftrainer init``: a state directory with a configuration of the keys that this site needs, and
+what the site's own answers decide in it.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ import click
 from bftrainer.console.cli.choices import HOLDER, NumberRange, PluginOption, with_options
 from bftrainer.console.cli.output import note, say
 from bftrainer.console.cli.state import state_option
+from bftrainer.console.client.state_dir import default_state
 from bftrainer.errors import CommandError, SchedulerError, UndecidedError, UserError
-from bftrainer.plugin_traits import default_site
+from bftrainer.plugin_traits import default_site, site_traits
 
 if TYPE_CHECKING:
     from bftrainer.cluster.site_advice import SiteProposal, SiteWishes
@@ -53,10 +54,14 @@ _site_options = with_options(
         is_flag=True,
         help="The site's rules allow many short jobs one after another.",
     ),
-    click.option(
-        "--blank", is_flag=True, help="Do not read the site; write every key as a comment."
-    ),
+    click.option("--blank", is_flag=True, help="Do not read the site; write its keys as comments."),
 )
+_NETWORK_KEYS = {
+    "workers_interface": "required with several nodes; lo reaches only this host",
+    "workers_allow_from": "the networks of the compute nodes and of this host",
+}
+_SLOTS = {"nodes_slots": "one worker for each GPU of a node is usual"}
+"""Keys that most clusters set, by ``table_key``, and what they decide."""
 
 
 @click.command()
@@ -69,15 +74,18 @@ _site_options = with_options(
     help="Source of nodes: {names}.  [default: {default}]",
 )
 @_site_options
+@click.option("--all-keys", is_flag=True, help="Write every key, with its default as a comment.")
 @click.option("--force", is_flag=True, help="Replace an existing configuration.")
 @state_option
-def init(holder: str, blank: bool, force: bool, state: Path, **site_options: Any) -> None:
-    """Create a state directory with a configuration that explains every key.
+def init(
+    holder: str, blank: bool, all_keys: bool, force: bool, state: Path, **site_options: Any
+) -> None:
+    """Create a state directory with the configuration that this site needs.
 
     At a Slurm site, the scheduler's answers decide about partition, QOS, account, limits, GPUs and
     network. Each decided key has its reason in the file; an option has the last word. Where nothing
     shows what the site's rules allow, the command asks, or names the option for the answer.
-    Nothing is submitted.
+    Nothing is submitted. Keys that are not in the file have their defaults: see bftrainer config.
 
     \b
     Example:
@@ -86,7 +94,7 @@ def init(holder: str, blank: bool, force: bool, state: Path, **site_options: Any
     """
     from bftrainer.cluster.site_advice import SiteWishes
     from bftrainer.cluster.site_plugin import find_site
-    from bftrainer.config.pilot import commented_default
+    from bftrainer.config.config_text import ALL_KEYS_LINE, commented_default, short_config
     from bftrainer.console.client.state_dir import CONFIG_NAME
     from bftrainer.pilot.persistence.spool import open_state_dir
     from bftrainer.system.files import write_atomically
@@ -101,19 +109,45 @@ def init(holder: str, blank: bool, force: bool, state: Path, **site_options: Any
     proposal = None if blank else _site_proposal(holder, site, wishes)
     keys = () if proposal is None else proposal.keys
     tables = {} if site.table is None else {holder: site.table}
-    reasons = {f"{key.table}_{key.key}": key.reason for key in keys}
-    values = {f"{key.table}_{key.key}": key.value for key in keys}
-    text = commented_default(
-        tables,
-        reasons,
-        () if proposal is None else proposal.remarks,
-        **{"nodes_holder": holder, **site.init_values},
-        **values,
-    )
+    by_holder = dict.fromkeys(site.init_values, f"the value for holder {holder}")
+    reasons = {
+        "nodes_holder": "as --holder says" if _is_given("holder") else "the default",
+        **by_holder,
+        **{f"{key.table}_{key.key}": key.reason for key in keys},
+    }
+    values = {
+        "nodes_holder": holder,
+        **site.init_values,
+        **{f"{key.table}_{key.key}": key.value for key in keys},
+    }
+    remarks = () if proposal is None else proposal.remarks
+    if all_keys:
+        text = commented_default(tables, reasons, remarks, **values)
+    else:
+        open_keys = _keys_to_set(holder, site, is_read=proposal is not None)
+        text = short_config(tables, reasons, open_keys, remarks, **values)
     write_atomically(path, text.encode(), 0o600)
     say(f"written: {path}")
     if proposal is not None:
         _show_proposal(proposal)
+    where = "" if state == default_state() else f" --state {state}"
+    say(f"{ALL_KEYS_LINE}{where}")
+
+
+def _is_given(parameter: str) -> bool:
+    """Whether the user gave an option of this command on the command line."""
+    source = click.get_current_context().get_parameter_source(parameter)
+    return source is click.core.ParameterSource.COMMANDLINE
+
+
+def _keys_to_set(holder: str, site: SitePlugin, is_read: bool) -> dict[str, str]:
+    """Return the keys (``table_key``) that the user should look at where nothing has decided them,
+    and why. A site that was read (``is_read``) has decided all but the network.
+    """
+    own_keys = {f"{holder}_{key}": why for key, why in site_traits(holder).keys_to_set.items()}
+    if site.runs_here:
+        return own_keys
+    return _NETWORK_KEYS if is_read else {**_NETWORK_KEYS, **_SLOTS, **own_keys}
 
 
 def _site_proposal(holder: str, site: SitePlugin, wishes: SiteWishes) -> SiteProposal | None:
@@ -141,7 +175,11 @@ def _site_proposal(holder: str, site: SitePlugin, wishes: SiteWishes) -> SitePro
         except (CommandError, SchedulerError) as error:
             if wishes != SiteWishes():
                 raise  # the options would be ignored
-            note(f"the site could not be read, so its keys are comments: {error}")
+            why = error.brief if isinstance(error, CommandError) else error
+            note(
+                f"the site could not be read, so its keys are comments: {why}; on a login node of "
+                "the cluster, replace the file with --force"
+            )
             return None
         else:
             if proposal is None and wishes != SiteWishes():

@@ -18,7 +18,7 @@ from bftrainer.console.cli.output import say
 from bftrainer.console.cli.synonyms import SYNONYMS
 from bftrainer.errors import UserError
 
-SECTIONS = ("Pilot", "Trainers", "Replay", "Tools")
+SECTIONS = ("Pilot", "Trainings", "Replay", "Tools")
 """The order of the headings in ``bftrainer --help``; those of other packages follow by name."""
 _SIMILAR = 0.75
 """The least similarity of a suggestion, 0 to 1: two letters of four may be exchanged (`lsit`), but

@@ -28,12 +28,12 @@ _TAIL_BYTES = 64 << 20
 @click.option(
     "--group",
     metavar="NAME",
-    help="All trainers of a group, each with its last lines or those of --grep.",
+    help="All trainings of a group, each with its last lines or those of --grep.",
 )
 @click.option(
     "--grep", "pattern", metavar="REGEX", help="Only lines in which the regular expression matches."
 )
-@click.option("-f", "--follow", is_flag=True, help="Print new output until the trainer ends.")
+@click.option("-f", "--follow", is_flag=True, help="Print new output until the training ends.")
 @click.option(
     "-n",
     "--lines",
@@ -51,7 +51,7 @@ def logs(
     lines: int,
     state: Path,
 ) -> None:
-    """Print the output of a trainer's workers since its last start.
+    """Print the output of a training's workers since its last start.
 
     \b
     Example:
@@ -60,11 +60,11 @@ def logs(
       bftrainer logs --group sweep --grep 'Error|nan'
     """
     if (trainer is None) is (group is None):
-        raise UserError("expected the NAME of a trainer, or --group")
+        raise UserError("expected the NAME of a training, or --group")
     if group is not None or pattern is not None:
         if follow:
             raise UserError(
-                "--follow prints all lines of one trainer: expected neither --group nor --grep"
+                "--follow prints all lines of one training: expected neither --group nor --grep"
             )
         _print_several(state, trainer, group, pattern, lines)
         return
@@ -84,7 +84,7 @@ def logs(
         paths = directory.latest_logs()
         if not paths and is_first_poll:
             _refuse_or_wait(
-                f"trainer {trainer!r} has not written any output yet", follow and not has_ended
+                f"training {trainer!r} has not written any output yet", follow and not has_ended
             )
         tail = lines if is_first_poll else None
         for path in paths:
@@ -117,7 +117,7 @@ def _print_several(
         else:
             names = [record.name for record in registry.trainers() if record.spec.group == group]
     if not names:
-        raise UserError(f"no trainer of group {group!r}; see `bftrainer list --all`")
+        raise UserError(f"no training of group {group!r}; see `bftrainer list --all`")
     for name in names:
         for path in TrainerDirectory.of(folder, name).latest_logs():
             print_new(
@@ -142,7 +142,7 @@ def wait_for_pilot(folder: Path, trainer: str, follow: bool) -> None:
 
     if is_pending():
         _refuse_or_wait(
-            f"trainer {trainer!r} is submitted, but no pilot has read it yet (bftrainer pilot)",
+            f"training {trainer!r} is submitted, but no pilot has read it yet (bftrainer pilot)",
             follow,
         )
         while is_pending():

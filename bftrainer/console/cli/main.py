@@ -62,6 +62,8 @@ def run(arguments: list[str]) -> int:
         text = error.format_message()
         if _may_be_option_of_script(error):
             text += " Options of a script follow `--`."
+        if isinstance(error, click.MissingParameter) and error.ctx is not None:
+            text = f"{text.rstrip('.')}; {_example(error.ctx.command)}"
         return _print_error(_one_line(text), error.exit_code)
     except BFTrainerError as error:
         return _print_error(_one_line(str(error)), error.exit_status)
@@ -83,6 +85,13 @@ def _may_be_option_of_script(error: click.ClickException) -> bool:
         and error.ctx is not None
         and "-- ARGUMENTS" in _one_line(error.ctx.get_usage())
     )
+
+
+def _example(command: click.Command) -> str:
+    """Return the first example of a command's help as a hint; the option ``--help`` without one."""
+    _, _, examples = (command.help or "").partition("Example:\n")
+    lines = [line.strip() for line in examples.splitlines() if f" {command.name}" in line]
+    return f"expected for example: {lines[0]}" if lines else f"see `{command.name} --help`"
 
 
 def _is_pipe_closed(end: SystemExit) -> bool:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 _COLUMNS = (
     name_column("fragment"),
-    name_column("trainer"),
+    name_column("training"),
     name_column("taken", 2),
     name_column("release requested", 1),
     name_column("seen released", 3),
@@ -66,7 +66,7 @@ _CHAINS = ((TO_TRAINING, "idle to step"), (TO_RELEASE, "release"))
 @state_option
 @json_option
 def nodes(everything: bool, timeline: bool, wide: bool, state: Path, as_json: bool) -> None:
-    """List the held nodes: when each was taken, and which trainer uses it. With --all, include
+    """List the held nodes: when each was taken, and which training uses it. With --all, include
     released nodes.
 
     The columns "release requested" and "why" show when and why the scheduler (preemption) or the
@@ -170,7 +170,7 @@ def _show_time_lines(state: Path, everything: bool, as_json: bool, *, wide: bool
             measurements = [value for value in column if value is not None]
             summaries.append(summarize(measurements) if measurements else None)
         rows.append((name, "", *map(_seconds_text, summaries)))
-    show_table((name_column("s"), name_column("trainer", 1), *columns), rows, wide=wide)
+    show_table((name_column("s"), name_column("training", 1), *columns), rows, wide=wide)
 
 
 def _stage_columns() -> list[TableColumn]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bftrainer.console.cli.choices import FILE
+from bftrainer.console.cli.choices import FILE, NumberRange
 from bftrainer.console.cli.output import note
 from bftrainer.console.cli.state import state_option
 from bftrainer.console.client.state_dir import CONFIG_NAME, read
@@ -32,19 +32,70 @@ _TRY_AGAIN_S, _SLICE_S = 10.0, 0.2
     type=FILE,
     help=f"Configuration.  [default: {CONFIG_NAME} in the state directory, if it exists]",
 )
-def pilot(state: Path, config: Path | None) -> None:
+@click.option(
+    "--submit", is_flag=True, help="Write this site's job script of the pilot, and submit it."
+)
+@click.option(
+    "--dry-run",
+    "--print",
+    "dry_run",
+    is_flag=True,
+    help="With --submit, print the script instead. Nothing is submitted.",
+)
+@click.option(
+    "--partition",
+    default="",
+    metavar="NAME",
+    help="With --submit, partition or queue of the pilot's job. Default: by the site's answers.",
+)
+@click.option("--qos", default="", metavar="NAME", help="With --submit, QOS of the pilot's job.")
+@click.option(
+    "--account", default="", metavar="NAME", help="With --submit, account of the pilot's job."
+)
+@click.option(
+    "--time-limit",
+    "limit_s",
+    type=NumberRange(min=600),
+    metavar="SECONDS",
+    help="With --submit, time limit of the pilot's job. Default: a day, or the longest allowed.",
+)
+def pilot(
+    state: Path,
+    config: Path | None,
+    submit: bool,
+    dry_run: bool,
+    partition: str,
+    qos: str,
+    account: str,
+    limit_s: float | None,
+) -> None:
     """Run the pilot: hold idle nodes, train on them, release each when the scheduler needs it.
 
-    On SIGTERM, trainers checkpoint, every node is released, and the pilot exits. On SIGHUP, it
+    On SIGTERM, trainings checkpoint, every node is released, and the pilot exits. On SIGHUP, it
     rereads its configuration. After a crash or a kill, run the pilot again: it finds its holders
     and drivers. Inside a batch job, the pilot waits while another one uses the state directory.
+
+    With --submit, it runs as a batch job of one core, which submits its own successor.
 
     \b
     Example:
       bftrainer init && bftrainer pilot
+      bftrainer pilot --submit --dry-run
     """
+    from bftrainer.cluster.pilot_submission import PilotJobWishes
+    from bftrainer.console.cli.pilot_submission import submit_pilot
+
+    wishes = PilotJobWishes(partition, qos, account, limit_s)
+    if submit and config is not None:
+        raise UserError(f"--config: a submitted pilot reads {CONFIG_NAME} of --state; remove it")
+    if not submit and (dry_run or wishes != PilotJobWishes()):
+        raise UserError("--dry-run and the options of a job need --submit")
     with private_files():
-        _pilot_of(state, config)
+        if submit:
+            refuse_root(read(state))
+            submit_pilot(state, wishes, shown_only=dry_run)
+        else:
+            _pilot_of(state, config)
 
 
 def _pilot_of(state: Path, config: Path | None) -> None:
@@ -69,7 +120,7 @@ def _pilot_of(state: Path, config: Path | None) -> None:
     refuse_root(settings)
     if config is None and not (folder / CONFIG_NAME).exists():
         note(
-            f"{folder} has no {CONFIG_NAME}: nodes are those of a generated log, and trainers run "
+            f"{folder} has no {CONFIG_NAME}: nodes are those of a generated log, and trainings run "
             "on this host; for a cluster: bftrainer init"
         )
     clock = SystemClock()
@@ -146,6 +197,6 @@ def refuse_root(config: PilotConfig) -> None:
         and not config.workers.allow_root
     ):
         raise UserError(
-            "refusing to run as root: trainers would run as root (set workers.allow_root to "
+            "refusing to run as root: trainings would run as root (set workers.allow_root to "
             "allow it)"
         )

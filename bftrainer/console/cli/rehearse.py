@@ -43,7 +43,7 @@ WIDTH = 110
 @click.option(
     "--in-place",
     is_flag=True,
-    help="Run in the trainer's own working directory, with its real checkpoint.",
+    help="Run in the training's own working directory, with its real checkpoint.",
 )
 @click.option(
     "--slots",
@@ -116,7 +116,7 @@ def rehearse(
     as_json: bool,
     **play_options: Any,
 ) -> None:
-    """Test a trainer on this host with stop requests, growth, moves, loss of all nodes and kill -9
+    """Test a training on this host with stop requests, growth, moves, loss of all nodes and kill -9
     of workers, then print a verdict.
 
     Nodes are simulated; workers are local processes in a copy of the working directory. The exit

@@ -28,7 +28,7 @@ _selection = with_options(
         "--group",
         type=GroupName(),
         metavar="NAME",
-        help="All trainers of a group; with names, only the named ones of the group.",
+        help="All trainings of a group; with names, only the named ones of the group.",
     ),
 )
 
@@ -38,11 +38,11 @@ _selection = with_options(
 @click.option(
     "--yes",
     is_flag=True,
-    help="Do not ask before several trainers are canceled by pattern or group.",
+    help="Do not ask before several trainings are canceled by pattern or group.",
 )
 @state_option
 def cancel(trainers: tuple[str, ...], group: str | None, yes: bool, state: Path) -> None:
-    """Cancel trainers. A running trainer is asked to checkpoint first.
+    """Cancel trainings. A running training is asked to checkpoint first.
 
     A pattern has *, ? or [...] and is quoted, so that the shell does not expand it.
 
@@ -66,7 +66,7 @@ def cancel(trainers: tuple[str, ...], group: str | None, yes: bool, state: Path)
 @_selection
 @state_option
 def pause(trainers: tuple[str, ...], group: str | None, state: Path) -> None:
-    """Checkpoint trainers and release their nodes until they are resumed.
+    """Checkpoint trainings and release their nodes until they are resumed.
 
     \b
     Example:
@@ -82,7 +82,7 @@ def pause(trainers: tuple[str, ...], group: str | None, state: Path) -> None:
 @_selection
 @state_option
 def resume(trainers: tuple[str, ...], group: str | None, state: Path) -> None:
-    """Resume paused trainers from their checkpoints, behind the trainers that are already in the
+    """Resume paused trainings from their checkpoints, behind the trainings that are already in the
     queue.
 
     \b
@@ -100,7 +100,7 @@ def _selected_trainers(state: Path, trainers: tuple[str, ...], group: str | None
 
     if not trainers and group is None:
         raise UserError(
-            "no trainer is named: expected names, quoted patterns like 'digits-*', or --group NAME"
+            "no training is named: expected names, quoted patterns like 'digits-*', or --group NAME"
         )
     return select(state, trainers, group)
 
@@ -113,10 +113,10 @@ def _confirm_cancellation(names: tuple[str, ...]) -> None:
     names_text = ", ".join(names[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")
     if not sys.stdin.isatty():
         raise UserError(
-            f"{counted(len(names), 'trainer')} would be canceled ({names_text}); add --yes to "
+            f"{counted(len(names), 'training')} would be canceled ({names_text}); add --yes to "
             "cancel them"
         )
-    click.confirm(f"Cancel {counted(len(names), 'trainer')} ({names_text})?", abort=True, err=True)
+    click.confirm(f"Cancel {counted(len(names), 'training')} ({names_text})?", abort=True, err=True)
 
 
 def _write_requests(state: Path, kind: RequestKind, selection: Selection) -> None:

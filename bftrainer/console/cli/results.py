@@ -26,16 +26,16 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option("--group", type=GroupName(), metavar="NAME", help="Only the trainers of a group.")
+@click.option("--group", type=GroupName(), metavar="NAME", help="Only the trainings of a group.")
 @click.option(
     "--minimize",
     metavar="METRIC",
-    help="Sort by the smallest value that each trainer reported, best first.",
+    help="Sort by the smallest value that each training reported, best first.",
 )
 @click.option(
     "--maximize",
     metavar="METRIC",
-    help="Sort by the largest value that each trainer reported, best first.",
+    help="Sort by the largest value that each training reported, best first.",
 )
 @click.option(
     "-n", "--first", type=click.IntRange(min=1), metavar="N", help="Only the first N rows."
@@ -54,11 +54,11 @@ def results(
     state: Path,
     as_json: bool,
 ) -> None:
-    """Show what trainers have reached: parameters, samples, and the last, smallest and largest
-    value of each metric.
+    """Compare what trainings have reached: the last, smallest and largest value of each metric, by
+    their parameters.
 
     Metrics are loss and what the training script reports (report.step(..., metrics={"accuracy":
-    0.93})).
+    0.93})). What trains now: bftrainer list. What it cost: bftrainer usage.
 
     \b
     Example:
@@ -71,7 +71,7 @@ def results(
         raise UserError("expected --minimize or --maximize, got both")
     rows, metric = result_rows(state, group), minimize or maximize
     if group is not None and not rows:
-        raise UserError(f"no trainer of group {group!r}; see `bftrainer list --all`")
+        raise UserError(f"no training of group {group!r}; see `bftrainer list --all`")
     goal = None if metric is None else Goal(metric, maximize is not None)
     rows = (rows if goal is None else best_first(rows, goal))[:first]
     if as_json:

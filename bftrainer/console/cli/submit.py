@@ -42,7 +42,7 @@ _TOPICS = {
 @click.command(cls=CommandWithTopics, topics=_TOPICS)
 @click.argument("file", type=FILE, required=False, metavar="[FILE.toml | SCRIPT.py]")
 @click.argument("command", nargs=-1, metavar="[-- COMMAND... | -- ARGUMENTS...]")
-@click.option("--name", metavar="NAME", help="Name of the trainer, for use in other commands.")
+@click.option("--name", metavar="NAME", help="Name of the training, for use in other commands.")
 @click.option(
     "--launcher",
     cls=PluginOption,
@@ -86,7 +86,7 @@ _TOPICS = {
 @click.option(
     "--model",
     metavar="NAME",
-    help="Name under which the measured speed is stored for later trainers.",
+    help="Name under which the measured speed is stored for later trainings.",
 )
 @click.option(
     "--samples-total", type=float, metavar="N", help="Total work in samples, if it is known."
@@ -108,27 +108,29 @@ _TOPICS = {
     "--grid",
     multiple=True,
     metavar="NAME=VALUES",
-    help="Submit a trainer per value: A,B,... or FIRST..LAST. Several grids give all combinations.",
+    help=(
+        "Submit a training per value: A,B,... or FIRST..LAST. Several grids give all combinations."
+    ),
 )
 @click.option(
     "--array",
     type=FILE,
     metavar="FILE.csv",
-    help="Submit a trainer per row of a CSV file; its first row has the names of the parameters.",
+    help="Submit a training per row of a CSV file; its first row has the names of the parameters.",
 )
 @click.option(
     "--stop-when",
     multiple=True,
     metavar="RULE",
     help=(
-        "End a trainer early: 'loss>2@1000' (at 1,000 samples), or 'asha(min loss, 1000, "
+        "End a training early: 'loss>2@1000' (at 1,000 samples), or 'asha(min loss, 1000, "
         "27000, 3)' within its group."
     ),
 )
 @click.option(
     "--group",
     metavar="NAME",
-    help="Group of the trainers.  [default for a sweep: the trainer's name]",
+    help="Group of the trainings.  [default for a sweep: the training's name]",
 )
 @click.option(
     "--rehearse-first", is_flag=True, help="Rehearse on this host; submit only if no check fails."
@@ -137,7 +139,7 @@ _TOPICS = {
     "--follow",
     "follows",
     is_flag=True,
-    help="Print states and output until the trainer ends; Ctrl-C leaves it running.",
+    help="Print states and output until the training ends; Ctrl-C leaves it running.",
 )
 @click.option(
     "--deadline",
@@ -171,7 +173,7 @@ def submit(
     train-2, ...), and its launcher is guessed from its text.
 
     In a sweep (--grid, --array), {lr} in the command and in env stands for the parameter lr, {name}
-    for the trainer's name, and {{ and }} for braces. A sweep is submitted whole or not at all.
+    for the training's name, and {{ and }} for braces. A sweep is submitted whole or not at all.
     Submitted again, it continues with the trials that are missing.
 
     \b
@@ -187,9 +189,7 @@ def submit(
     from bftrainer.console.client.gate import draft, script_draft
     from bftrainer.console.client.submission import submit_one
 
-    if file is not None and file.suffix not in (".py", ".toml"):
-        # It is the first word of a command, as in `submit --name mnist python train.py`.
-        file, command = None, (str(file), *command)
+    file, command = _file_and_command(file, command)
     keys = {key: value for key, value in options.items() if value not in (None, ())}
     if nodes is not None:
         keys |= _sizes_of(nodes, keys)
@@ -207,7 +207,7 @@ def submit(
     if grid or array is not None:
         if follows:
             raise UserError(
-                "submit: --follow is for one trainer; a sweep is watched by `bftrainer list` "
+                "submit: --follow is for one training; a sweep is watched by `bftrainer list` "
                 "or `bftrainer top`"
             )
         submissions = _submit_sweep(base, grid, array, state, as_json, rehearse_first)
@@ -227,6 +227,23 @@ def submit(
         note(f"{first.spec.name} {NO_PILOT}")
     if follows and not as_json:
         follow(folder, first.spec.name, first.spool_name)
+
+
+def _file_and_command(
+    file: Path | None, command: tuple[str, ...]
+) -> tuple[Path | None, tuple[str, ...]]:
+    """Return the script or trainer file, if the first argument is one, and the command. Raises
+    ``UserError`` for a notebook.
+    """
+    if file is None or file.suffix in (".py", ".toml"):
+        return file, command
+    if file.suffix == ".ipynb":
+        raise UserError(
+            f"{file} is a notebook; make a script of it with `jupyter nbconvert --to script "
+            f"{file}`, and submit that"
+        )
+    # It is the first word of a command, as in `submit --name mnist python train.py`.
+    return None, (str(file), *command)
 
 
 def _sizes_of(nodes: tuple[int | None, int], keys: dict[str, Any]) -> dict[str, int]:
@@ -418,7 +435,7 @@ def _say_sweep(submissions: Sequence[Submitted]) -> None:
     earlier = ""
     if earlier_count:
         earlier = f"; {counted(earlier_count, 'was', 'were')} submitted before"
-    say(f"submitted {counted(len(new_names), 'trainer')}{group}{name_remark}{name_range}{earlier}")
+    say(f"submitted {counted(len(new_names), 'training')}{group}{name_remark}{name_range}{earlier}")
     if not new_names:
         note("to train them again, submit the sweep with another --name")
 

@@ -31,7 +31,7 @@ _WORDS = {
     "usage": "accounting sreport sshare hours quota budget cost",
     "top": "ui dashboard web watch monitor htop gui",
     "pilot": "daemon serve server up",
-    "init": "setup config configure new",
+    "init": "setup configure new",
     "doctor": "check diagnose verify health sdiag lsid",
     "explain": "why reason sprio",
     "results": "metrics score scores best",

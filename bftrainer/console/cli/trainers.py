@@ -39,6 +39,7 @@ from bftrainer.console.client.state_dir import (
     registered_trainers,
 )
 from bftrainer.counted import counted
+from bftrainer.errors import UserError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -78,9 +79,9 @@ _COLUMNS = (
 
 @click.command("list")
 @click.option(
-    "--all", "everything", is_flag=True, help="Include trainers that are done, failed or canceled."
+    "--all", "everything", is_flag=True, help="Include trainings that are done, failed or canceled."
 )
-@click.option("--group", type=GroupName(), metavar="NAME", help="Only the trainers of a group.")
+@click.option("--group", type=GroupName(), metavar="NAME", help="Only the trainings of a group.")
 @click.option("--watch", is_flag=True, help="Show the list again every 2 s, until Ctrl-C.")
 @wide_option
 @state_option
@@ -88,7 +89,10 @@ _COLUMNS = (
 def list_trainers(
     everything: bool, group: str | None, watch: bool, wide: bool, state: Path, as_json: bool
 ) -> None:
-    """List trainers: status, nodes, progress. Trainers that ended more than a day ago are left out.
+    """List what trains, waits or has ended within a day: status, nodes, time left, and a remark.
+
+    What was reached (metrics, parameters): bftrainer results. What it cost (node-hours used and
+    lost): bftrainer usage. All about one training: bftrainer show NAME.
 
     \b
     Example:
@@ -292,8 +296,8 @@ def _ended_count(status: TrainerStatus, names: list[str]) -> str:
 @state_option
 @json_option
 def show(trainer: str, state: Path, as_json: bool) -> None:
-    """Show one trainer in detail, with the estimates of its speed and the node counts at which it
-    was measured.
+    """Show one training in detail, with the estimates of its speed and the node counts at which it
+    was measured. The last line says why it has its nodes; `bftrainer explain` says more.
 
     \b
     Example:
@@ -316,6 +320,17 @@ def show(trainer: str, state: Path, as_json: bool) -> None:
     rows += estimate_rows(estimated)
     rows += [(f"note {clock_time(note.at_s)}", f"{note.kind}: {note.text}") for note in notes]
     show_facts(rows, trainer)
+    say(hanging_indent("", _why(state, trainer)))
+
+
+def _why(state: Path, trainer: str) -> str:
+    """Return why a trainer has its nodes, in the first sentence of ``bftrainer explain``."""
+    from bftrainer.console.cli.explain import first_sentence
+
+    try:
+        return f"why: {first_sentence(state, trainer)}"
+    except UserError as error:  # such as before the first decision
+        return f"why: {error}"
 
 
 def facts_of(state: Path, trainer: str) -> dict[str, str]:

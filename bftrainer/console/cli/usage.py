@@ -20,15 +20,15 @@ _USES = ("held", "trained", "repeated", "stalled")
     "--by",
     type=click.Choice(["user", "trainer"]),
     default="trainer",
-    help="Group totals by user or by trainer.",
+    help="Group totals by user or by training.",
 )
 @state_option
 @json_option
 def usage(by: str, state: Path, as_json: bool) -> None:
-    """Show total node-hours held for trainers, used for training, and lost.
+    """Sum what trainings cost: node-hours held, used for training, and lost.
 
     Lost node-hours are repeated (work since the last checkpoint, done again) or stalled (starting,
-    rescaling, stopping).
+    rescaling, stopping). What trains now: bftrainer list. What was reached: bftrainer results.
 
     \b
     Example:
@@ -49,7 +49,10 @@ def usage(by: str, state: Path, as_json: bool) -> None:
     if as_json:
         show_json([{by: name, **_in_node_hours(row)} for name, row in totals.items()])
         return
-    columns = (name_column(by), *(number_column(f"{use} (node-hours)") for use in _USES))
+    columns = (
+        name_column("training" if by == "trainer" else by),
+        *(number_column(f"{use} (node-hours)") for use in _USES),
+    )
     show_table(columns, [(name, *map(hours, row)) for name, row in totals.items()])
 
 

@@ -59,7 +59,7 @@ def users(state: Path, as_json: bool) -> None:
     """List the users whose pilots share the idle nodes: how many nodes each wants, holds, and has
     as its part.
 
-    Pilots show these numbers in squeue, and nothing else of their trainers. The configuration in
+    Pilots show these numbers in squeue, and nothing else of their trainings. The configuration in
     the state directory, if there is one, says which nodes count. See `bftrainer explain --user` for
     the reasons.
 
@@ -194,7 +194,7 @@ def share_reason(shares: list[UserShare], user: str) -> str:
         total_weight = sum(other.weight for other in shares)
         kind = f"part, by weight {share.weight} of {total_weight},"
     part = (
-        f"Its {kind} is {share.part}: {counted(len(shares), 'user')} share them, its trainers "
+        f"Its {kind} is {share.part}: {counted(len(shares), 'user')} share them, its trainings "
         f"could use {share.wants}."
     )
     others = [other for other in shares if other.user != user]
@@ -215,7 +215,7 @@ def _difference_reason(share: UserShare, others: list[UserShare]) -> str:
         )
     if share.part < share.least and share.wants:
         return (
-            f"Its trainers need at least {share.least}, so it has as many by turns of "
+            f"Its trainings need at least {share.least}, so it has as many by turns of "
             f"{TURN_S / 60:g} minutes."
         )
     if not share.lacks:

@@ -144,7 +144,7 @@ def trainer(name: str, *, state: str | Path | None = None) -> TrainerHandle:
     """
     folder = open_state_dir(_state_directory(state))
     if name not in known_trainers(folder):
-        raise UserError(f"no trainer named {name!r} in {folder}; see `bftrainer list --all`")
+        raise UserError(f"no training named {name!r} in {folder}; see `bftrainer list --all`")
     return TrainerHandle(folder, name)
 
 
@@ -231,7 +231,7 @@ def _check_time(
     """
     if open_handles and timeout_s is not None and time.monotonic() - start_s >= timeout_s:
         raise WaitTimeoutError(
-            f"{counted(len(open_handles), 'trainer has', 'trainers have')} not ended after "
+            f"{counted(len(open_handles), 'training has', 'trainings have')} not ended after "
             f"{timeout_s:g} s, such as {open_handles[0].name!r}"
         )
 

@@ -6,7 +6,6 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -34,6 +33,11 @@ from bftrainer.wires.messages import StartedPer
 
 ARGUMENTS = "submit"
 """Where the values of a submission without a file come from, for messages."""
+_IMPORTS_US = re.compile(
+    r"^(?P<indent>[ \t]*)(?:from|import) (?P<package>bftrainer(?:_train)?)\b", re.MULTILINE
+)
+_NO_PACKAGE = 3
+"""The exit status of an interpreter that finds no such package; a traceback's is 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +72,28 @@ def draft(file: Path | None, keys: Mapping[str, Any], assignments: Iterable[str]
     table = {} if file is None else load_toml(file)
     overrides = dict(keys)
     for text in assignments:
-        overrides |= parse_toml(text, f"--set {text}")
+        overrides |= _assigned(text)
     if file is None:
         return Draft(overrides, ARGUMENTS, Path.cwd())
     # A cwd of the file is relative to the file, an override to the present directory.
     has_cwd_override = overrides.get("cwd") is not None
     home = Path.cwd() if has_cwd_override else file.absolute().parent
     return Draft({**table, **overrides}, str(file), home)
+
+
+def _assigned(text: str) -> dict[str, Any]:
+    """Parse the value of ``--set``. Raises ``InputFileError``, with an example for text without
+    quotes.
+    """
+    where = f"--set {text}"
+    try:
+        return parse_toml(text, where)
+    except InputFileError as error:
+        key, equals, value = text.partition("=")
+        example = f"'{key.strip()}=\"{value.strip()}\"'" if equals else "'priority=2'"
+        raise InputFileError(
+            where, f"is not KEY=VALUE in TOML, where text has quotes, as in --set {example}"
+        ) from error
 
 
 def _active_python() -> str:
@@ -162,8 +181,8 @@ class Gate:
         self._config: PilotConfig = read(folder)
         self._is_configured = (folder / CONFIG_NAME).exists()
         self._note_texts: set[str] = set()
-        # By interpreter and package.
-        self._imports: dict[tuple[str, str], bool] = {}
+        # By interpreter, package and folder of the script.
+        self._imports: dict[tuple[str, str, Path], bool | None] = {}
         self._write_note = note
 
     def passed(self, drafts: Sequence[Draft]) -> tuple[TrainerSpec, ...]:
@@ -180,7 +199,7 @@ class Gate:
             require(self._folder, spec, where)
         self._check_launcher(spec, where)
         self._check_unit(spec, where)
-        self._note_script(spec, where)
+        self._check_script(spec, where)
         self._note_trackers(spec, where)
         self._note_secrets(spec, where)
         self._note_unknown_class(spec, self._config.classes, where)
@@ -256,10 +275,10 @@ class Gate:
                 f"{spec.launcher!r} knows no GPUs of shared nodes; use {instead!r}",
             )
 
-    def _note_script(self, spec: TrainerSpec, where: str) -> None:
-        """Note what is odd about the SCRIPT of a command `python SCRIPT`: it does not exist (yet),
-        cannot import bftrainer in its environment, does not fit the launcher, or names no
-        checkpoint.
+    def _check_script(self, spec: TrainerSpec, where: str) -> None:
+        """Reject a command `python SCRIPT` whose interpreter cannot import bftrainer as the script
+        does. Note what else is odd: the script does not exist (yet), does not fit the launcher, or
+        names no checkpoint.
         """
         script = script_of(spec.command)
         if script is None:
@@ -269,8 +288,8 @@ class Gate:
             if not (spec.cwd / script).exists():
                 self._write_note_once(f"{where}: command: {script} does not exist in {spec.cwd}")
             return
-        if re.search(r"^\s*(from|import) bftrainer\b", text, re.MULTILINE):
-            self._note_interpreter(spec, script, where)
+        if match := _IMPORTS_US.search(text):
+            self._check_interpreter(spec, script, match, where)
         if spec.started_per is not StartedPer.WORKER:
             return
         worker_count = spec.max_nodes * (spec.slots or 1)
@@ -283,20 +302,37 @@ class Gate:
                 f"its nodes leave; `bftrainer adapt {script}` prints what it needs"
             )
 
-    def _note_interpreter(self, spec: TrainerSpec, script: str, where: str) -> None:
-        """Note if the script's interpreter cannot import bftrainer, as the script does.
+    def _check_interpreter(
+        self, spec: TrainerSpec, script: str, statement: re.Match[str], where: str
+    ) -> None:
+        """Reject a command whose interpreter cannot import the package that the script imports by
+        ``statement``. Raises ``InputFileError``.
 
         Usually the environment with bftrainer is not active. A ``setup`` or an image may provide
-        the package later: only the worker can tell.
+        the package later: only the worker can tell. An indented statement may never be reached, or
+        its failure be handled: there, and where the interpreter gives no answer, it is a note.
         """
         program = find_command(spec.command[0], spec.cwd, spec.env)
         if program is None or spec.setup or spec.image:
             return
-        if not self._can_import(program, "bftrainer", spec.env):
+        package = statement["package"]
+        can_import = self._can_import(program, package, spec)
+        if can_import:
+            return
+        if can_import is None:
             self._write_note_once(
-                f"{where}: command: {program} cannot import bftrainer, as {script} does; activate "
-                f"its environment, or give `-- {this_interpreter()} {script}`"
+                f"{where}: command: {program} does not say whether it can import {package}, as "
+                f"{script} does; the first worker will tell"
             )
+            return
+        problem = (
+            f"{program} cannot import {package}, as {script} does; activate its environment, or "
+            f"give `-- {this_interpreter()} {script}`"
+        )
+        if statement["indent"]:
+            self._write_note_once(f"{where}: command: {problem}")
+        else:
+            raise InputFileError(f"{where}: command", problem)
 
     def _note_trackers(self, spec: TrainerSpec, where: str) -> None:
         """Note the trackers whose package the script's interpreter cannot import.
@@ -309,17 +345,21 @@ class Gate:
         if program is None or spec.setup or spec.image:  # only the worker can tell
             return
         for tracker in spec.trackers:
-            if not self._can_import(program, tracker, spec.env):
+            if self._can_import(program, tracker, spec) is False:
                 self._write_note_once(
                     f"{where}: trackers: {program} cannot import {tracker}, so nothing would be "
                     f"mirrored to it; install {tracker} there"
                 )
 
-    def _can_import(self, program: str, package: str, environment: Mapping[str, str]) -> bool:
-        """Whether an interpreter can import a package; each is asked once."""
-        key = program, package
+    def _can_import(self, program: str, package: str, spec: TrainerSpec) -> bool | None:
+        """Whether an interpreter can import a package where a trainer's script is; None if that is
+        not known. Each is asked once.
+        """
+        script = script_of(spec.command)
+        folder = spec.cwd if script is None else (spec.cwd / script).parent
+        key = program, package, folder
         if key not in self._imports:
-            self._imports[key] = _can_import(program, package, environment)
+            self._imports[key] = _can_import(program, package, spec.env, folder)
         return self._imports[key]
 
     def _note_secrets(self, spec: TrainerSpec, where: str) -> None:
@@ -348,19 +388,26 @@ class Gate:
             self._write_note_once(
                 f"{where}: node_class: {spec.node_class!r} is not a class of the pilot's "
                 f"configuration ({names}); "
-                "the trainer waits for a node with that hardware"
+                "the training waits for a node with that hardware"
             )
 
 
-def _can_import(program: str, package: str, environment: Mapping[str, str]) -> bool:
-    """Whether an interpreter can import a package; True if that cannot be found out, since the
-    worker will tell.
+def _can_import(
+    program: str, package: str, environment: Mapping[str, str], folder: Path
+) -> bool | None:
+    """Whether an interpreter can import a package from a script in ``folder``; None if that cannot
+    be found out: it gives no answer, or is no Python 3.
     """
     if package == "bftrainer" and Path(program).parent == Path(this_interpreter()).parent:
         return True
     # The package may take seconds to be imported; its place in the path is enough.
-    test = f"import importlib.util, sys; sys.exit(importlib.util.find_spec({package!r}) is None)"
-    with suppress(CommandError):
-        argv = [program, "-c", test]
-        return outcome(argv, timeout_s=20.0, env=environment, cwd="/").status == 0
-    return True  # the worker will tell
+    find = f"importlib.util.find_spec({package!r}) is None"
+    test = f"import importlib.util, sys; sys.exit({_NO_PACKAGE} if {find} else 0)"
+    try:
+        # From its folder, as Python puts the folder of a script into the path.
+        status = outcome(
+            [program, "-c", test], timeout_s=20.0, env=environment, cwd=str(folder)
+        ).status
+    except CommandError:
+        return None
+    return {0: True, _NO_PACKAGE: False}.get(status)

@@ -86,7 +86,7 @@ class TrainerResult:
         if name not in self.metrics:
             reported = ", ".join(self.metrics) or "none"
             raise UserError(
-                f"trainer {self.name!r} reported no metric {name!r}; reported: {reported}"
+                f"training {self.name!r} reported no metric {name!r}; reported: {reported}"
             )
         return self.metrics[name]
 
@@ -208,7 +208,7 @@ class TrainerHandle:
         view = self.view()
         if check and view.status is not SubmissionStatus.DONE:
             raise TrainerFailedError(
-                f"trainer {self.name!r} is {view.status.value}: "
+                f"training {self.name!r} is {view.status.value}: "
                 f"{view.reason or 'no reason is known'}"
             )
         record, progress = view.record, self.progress()
@@ -274,6 +274,7 @@ class _Wait:
         if self._timeout_s is not None and now_s - self._start_s >= self._timeout_s:
             status = "unknown" if view is None else view.status.value
             raise WaitTimeoutError(
-                f"trainer {self._handle.name!r} has not ended after {self._timeout_s:g} s: {status}"
+                f"training {self._handle.name!r} has not ended after {self._timeout_s:g} s: "
+                f"{status}"
             )
         return None

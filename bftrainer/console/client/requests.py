@@ -78,14 +78,14 @@ def select(state: Path, texts: Sequence[str], group: str | None = None) -> Selec
             if not matches:
                 pattern_text = f" matches {text!r}" if texts else ""
                 refused.append(
-                    f"no trainer{group_text} that has not ended{pattern_text}; "
+                    f"no training{group_text} that has not ended{pattern_text}; "
                     "see `bftrainer list --all`"
                 )
             names |= dict.fromkeys(matches)
         elif trainer is None or group not in (None, trainer.spec.group):
-            refused.append(f"no trainer{group_text} named {text!r}; see `bftrainer list --all`")
+            refused.append(f"no training{group_text} named {text!r}; see `bftrainer list --all`")
         elif trainer.final_status:
-            refused.append(f"trainer {text!r} is already {trainer.final_status}")
+            refused.append(f"training {text!r} is already {trainer.final_status}")
         else:
             names[text] = None
     if not names:

@@ -137,7 +137,7 @@ def best_first(rows: Sequence[ResultRow], goal: Goal) -> tuple[ResultRow, ...]:
     names = {metric.name for row in rows for metric in row.metrics}
     if rows and goal.metric not in names:
         raise UnknownNameError(
-            "metric", goal.metric, names or ["none: no trainer has reported one"]
+            "metric", goal.metric, names or ["none: no training has reported one"]
         )
 
     def key(row: ResultRow) -> float:

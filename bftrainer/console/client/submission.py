@@ -51,6 +51,8 @@ def submit_one(state: Path, draft: Draft, note: Callable[[str], None]) -> tuple[
     folder = open_state_dir(state, create=True)
     gate = Gate(folder, note)
     original_name, taken_name = draft.name, ""
+    if not draft.has_default_name:  # before notes on a submission that is refused anyway
+        _check_free(draft, known_trainers(folder))
     while True:
         (spec,) = gate.passed((draft,))
         with _exclusive_submission(folder):
@@ -59,14 +61,19 @@ def submit_one(state: Path, draft: Draft, note: Callable[[str], None]) -> tuple[
                 _note_shared_checkpoint((spec,), trainers, note)
                 spool_name = Spool(folder).put(_submission_request(spec))
                 return folder, Submitted(spec, spool_name, taken_name)
-        new_name = free_name(original_name, trainers)
         if not draft.has_default_name:
-            raise InputFileError(
-                f"{draft.where}: name",
-                f"{spec.name!r} is taken; expected a name that no trainer of this state "
-                f"directory has had, such as {new_name!r}",
-            )
-        draft, taken_name = draft.renamed(new_name), original_name
+            _check_free(draft, trainers)
+        draft, taken_name = draft.renamed(free_name(original_name, trainers)), original_name
+
+
+def _check_free(draft: Draft, trainers: Mapping[str, KnownTrainer]) -> None:
+    """Raise ``InputFileError`` if the name of a submission is taken."""
+    if draft.name in trainers:
+        raise InputFileError(
+            f"{draft.where}: name",
+            f"{draft.name!r} is taken; expected a name that no training of this state directory "
+            f"has had, such as {free_name(draft.name, trainers)!r}",
+        )
 
 
 def submit_sweep(
@@ -134,7 +141,7 @@ def _conflict_text(specs: Sequence[TrainerSpec], trainers: Mapping[str, KnownTra
             continue
         key = _differing_key(spec, other.spec)
         if key:
-            return f"{spec.name!r} is taken by a trainer with another {key}"
+            return f"{spec.name!r} is taken by a training with another {key}"
     return ""
 
 

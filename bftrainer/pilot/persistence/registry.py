@@ -214,7 +214,7 @@ class Registry:
         """Return a trainer by name. Raises :class:`UserError` for an unknown one."""
         for record in self._trainer_records("WHERE name = ?", name):
             return record
-        raise UserError(f"no trainer named {name!r}; see `bftrainer list --all`")
+        raise UserError(f"no training named {name!r}; see `bftrainer list --all`")
 
     def _trainer_records(self, where: str, *values: object) -> tuple[TrainerRecord, ...]:
         query = f"SELECT *, {_UNFIT} AS unfit FROM trainers {where} ORDER BY number"  # noqa: S608  # ours

@@ -77,7 +77,12 @@ def closing_remark(view: DriverView, samples_total: float | None, *, is_pool: bo
             "ended with status 0 after a resume, without one step, at "
             f"{samples:,.0f}{of_total} samples (docs/recipes.md)"
         )
-    return f"ended with status 0 after {samples:,.0f}{of_total} samples" if samples_total else ""
+    if not samples_total:
+        return ""
+    return (
+        f"ended with status 0 after {samples:,.0f}{of_total} samples; read its output (bftrainer "
+        "logs), or correct samples_total"
+    )
 
 
 def disagreement_text(difference: str) -> str:

@@ -25,11 +25,11 @@ TABLE = (
     Command(
         "plot",
         f"{_HERE}.plot:plot",
-        "Draw the course of a trainer: loss, nodes, speed.",
-        "Trainers",
+        "Draw the course of a training: loss, nodes, speed.",
+        "Trainings",
     ),
     Command(
-        "forecast", f"{_HERE}.forecast:forecast", "Forecast when trainers are done.", "Trainers"
+        "forecast", f"{_HERE}.forecast:forecast", "Forecast when trainings are done.", "Trainings"
     ),
     Command("policy new", f"{_HERE}.new_policy:new_policy", "Write a policy to start from."),
     Command("replay", None, "Replay logs of idle nodes under any policy.", "Replay"),

@@ -45,7 +45,7 @@ _TOO_SHORT = "from too few past moments it was done within the log"
 @click.option(
     "--group",
     metavar="NAME",
-    help="Only the trainers of a group, and when the last of them is done.",
+    help="Only the trainings of a group, and when the last of them is done.",
 )
 @click.option(
     "--deadline",
@@ -80,7 +80,7 @@ def forecast(
     as_json: bool,
     workers: Workers,
 ) -> None:
-    """Forecast when trainers are done, with an interval that holds four times in five.
+    """Forecast when trainings are done, with an interval that holds four times in five.
 
     The queue, as it is, is replayed from many past moments of the pilot's pool, under its policy.
     Later submissions, failures and work that is repeated are not in the forecast.
@@ -102,8 +102,8 @@ def forecast(
     ]
     if not trainers:
         raise UserError(
-            f"no unfinished trainer{_selection_text(name, group)} in {state}; "
-            "see `bftrainer list --all`"
+            f"no unfinished training{_selection_text(name, group)} in {state}; see "
+            "`bftrainer list --all`"
         )
     past, present = _past_log(state, log, now_s)
     starts_s, took_s = _replay_past(past, queue, state, seconds, workers)
@@ -121,7 +121,7 @@ def forecast(
     if as_json:
         show_json([row | {"replays": len(starts_s), "log_days": log_days} for row in rows])
         return
-    heads = [name_column("trainer"), name_column("done by"), name_column("80 %")]
+    heads = [name_column("training"), name_column("done by"), name_column("80 %")]
     if by_s is not None:
         heads.append(name_column("by the deadline"))
     heads.append(remark_column("remark"))

@@ -24,8 +24,8 @@ from bftrainer.errors import UnknownNameError, UserError
 )
 @state_option
 def plot(trainer: str, out: Path | None, metric: str | None, state: Path) -> None:
-    """Draw a trainer's loss, nodes and speed over time and over samples, and write a page with both
-    pictures and its figures.
+    """Draw a training's loss, nodes and speed over time and over samples, and write a page with
+    both pictures and its figures.
 
     The page also shows how long its nodes took from idle to their first step.
 
@@ -48,13 +48,13 @@ def plot(trainer: str, out: Path | None, metric: str | None, state: Path) -> Non
         raise UserError(f"{error.filename}: cannot be read: {error.strerror}") from error
     if len(history.points) < 2:
         raise UserError(
-            f"trainer {trainer!r} has reported its samples "
+            f"training {trainer!r} has reported its samples "
             f"{counted(len(history.points), 'time')}; a picture needs 2 reports"
         )
     names = history.metric_names
     if metric is not None and metric not in names:
         raise UnknownNameError(
-            "metric", metric, names or ["none: the trainer has reported only its loss"]
+            "metric", metric, names or ["none: the training has reported only its loss"]
         )
     folder = out or Path(trainer)
     with opened_registry(state) as registry:

@@ -189,7 +189,13 @@ class UnparsedOutput:
             and error.problem == "not found"
         ):
             raise UserError(f"{error}; run this on a login node of the cluster") from error
-        note(f"poll failed: {printable(str(error))}{self.keep(error)}")
+        if isinstance(error, CommandError):
+            note(
+                f"poll failed: {printable(error.brief)} (does the scheduler answer on this host? "
+                "`bftrainer doctor` says more; Ctrl-C ends the recording)"
+            )
+        else:
+            note(f"poll failed: {printable(str(error))}{self.keep(error)}")
 
     def keep(self, error: BFTrainerError) -> str:
         """Write the output that could not be parsed to a file; return a hint to it in parentheses,

@@ -18,6 +18,7 @@ import click
 
 from bftrainer import __version__
 from bftrainer.console.cli.choices import FILE
+from bftrainer.console.cli.output import length, note
 from bftrainer.console.cli.tables import say_paragraphs
 from bftrainer.console.cli.topics import CommandWithTopics
 from bftrainer.counted import counted
@@ -46,6 +47,8 @@ if TYPE_CHECKING:
 # Other guesses than the importer's, for the chapter on assumptions.
 _WARM_UP_H = 24.0
 _DEBOUNCE_S = 60.0
+_SHORT_S = 86_400.0
+"""A shorter log shows no day of a cluster."""
 
 
 _TOPICS = {
@@ -189,6 +192,11 @@ def report(
     if window.gpus is not None:  # the page is of a pilot by node, its first chapter of GPUs
         held = held_parts(window, choice.importing.back_s)
         window, source = window.gpus.by_node, source_by_node(source, usual_gpus(window))
+    if window.span_s < _SHORT_S:
+        note(
+            f"the log shows {length(window.span_s)} only, too little for figures by the month; "
+            "expected a week or more (docs/site-replay.md)"
+        )
     characteristics = characterize(window)
     effect = effect_of(window, give_way)
     first = pilot_trainers(window, source, 0)

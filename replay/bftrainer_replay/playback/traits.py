@@ -2,4 +2,5 @@
 
 from bftrainer.plugin_traits import SiteTraits
 
-SITES = {"trace": SiteTraits(is_default=True, paths=("log",))}
+_KEYS_TO_SET = {"log": "without a file, a log is generated"}
+SITES = {"trace": SiteTraits(is_default=True, paths=("log",), keys_to_set=_KEYS_TO_SET)}

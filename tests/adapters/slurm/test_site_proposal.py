@@ -5,7 +5,7 @@ answers as recorded.
 from __future__ import annotations
 
 import io
-import os
+import re
 import sys
 import tomllib
 from contextlib import redirect_stderr, redirect_stdout
@@ -14,11 +14,13 @@ from ipaddress import IPv4Network
 from pathlib import Path
 
 import pytest
+from support.answering_slurm import answering_slurm
 from support.command_line import Ended, bftrainer, complaint
 from support.public_sites import SITES, PublicSite, config, partition, qos
-from support.recorded_slurm import recorded
+from support.unseen_sites import UNSEEN
 
 from bftrainer.cluster.site_advice import SiteWishes
+from bftrainer.config.config_text import short_config
 from bftrainer.config.pilot import read_config
 from bftrainer.console.cli.main import run
 from bftrainer.errors import InvalidValueError, UndecidedError
@@ -32,6 +34,9 @@ from bftrainer_clusters.slurm.site_reader import read_network
 
 ENFORCED = "AccountingStorageEnforce = associations,limits\n"
 YES = SiteWishes(chains_allowed=True)
+KEY = re.compile(r"^#?[a-z_]+ = ", re.MULTILINE)
+MAX_KEYS = 15
+"""What a user can read at once: the keys of a configuration that init writes."""
 
 
 def proposed(
@@ -66,6 +71,21 @@ def test_only_decided_keys_are_set() -> None:
     assert "stat preempts holders" in reasons["slurm.partition"]
     assert "Mode site: Slurm ends holders for main jobs (PriorityTier 1: stat" in remarks
     assert "Second best: partition stat (12 nodes), mode yield" in remarks
+
+
+@pytest.mark.parametrize("name", [*SITES, *UNSEEN])
+def test_the_file_of_a_site_is_short(name: str) -> None:
+    site = {**SITES, **UNSEEN}[name]
+    try:
+        values, reasons, _ = proposed(site)
+    except UndecidedError as question:  # which of two partitions
+        wishes = SiteWishes(partition=question.choices[0], chains_allowed=True)
+        values, reasons, _ = proposed(site, wishes=wishes)
+    chosen = {key.replace(".", "_", 1): value for key, value in values.items()}
+    why = {key.replace(".", "_", 1): reason for key, reason in reasons.items()}
+    text = short_config({"slurm": SlurmSettings}, why, {}, nodes_holder="slurm", **chosen)
+    assert len(chosen) < len(KEY.findall(text)) <= MAX_KEYS
+    assert text.count("# Set: ") == len(chosen)
 
 
 def test_a_chain_of_short_jobs_needs_the_users_word() -> None:
@@ -159,43 +179,10 @@ def test_no_route_and_the_loopback_decide_nothing() -> None:
 # --- The command, on programs that answer as recorded
 
 
-FAKE = """#!{python}
-import pathlib, sys
-words = sys.argv[1:]
-with open({log!r}, "a") as log:
-    print(*sys.argv, file=log)
-name = pathlib.Path(sys.argv[0]).name
-answers = pathlib.Path({answers!r})
-if name == "sbatch":
-    refusal = answers / "refusal"
-    if refusal.exists():
-        sys.exit(refusal.read_text())
-    sys.exit(0 if "--test-only" in words else "submitted")
-for path in answers.iterdir():
-    if path.name.replace("_", " ") in " ".join([name, *words]):
-        print(path.read_text(), end="")
-        break
-else:
-    sys.exit("unexpected: " + " ".join(words))
-"""
-
-
 @pytest.fixture
 def slurm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of the answers of a Slurm whose partitions preempt."""
-    answers, programs = tmp_path / "answers", tmp_path / "bin"
-    for folder in (answers, programs):
-        folder.mkdir()
-    (answers / "show_config").write_text(recorded("site-recommended.config.txt"))
-    (answers / "show_partition").write_text(recorded("site-recommended.partitions.txt"))
-    (answers / "show_node").write_text(recorded("empty.nodes.txt"))
-    text = FAKE.format(python=sys.executable, log=str(tmp_path / "calls"), answers=str(answers))
-    for name in ("scontrol", "sbatch", "sacctmgr"):
-        program = programs / name
-        program.write_text(text)
-        program.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
-    return answers
+    return answering_slurm(tmp_path, monkeypatch)
 
 
 def init(folder: Path, *options: str) -> tuple[Ended, Path]:
@@ -215,7 +202,10 @@ def test_init_reads_the_site_and_says_why(slurm: Path, tmp_path: Path) -> None:
     assert set_keys["nodes"].pop("holder") == "slurm"
     set_keys["nodes"].pop("give_way", None)
     assert not set_keys["nodes"]
-    assert '\n#account = ""\n' in text, "every other key is explained as before"
+    assert "account" not in set_keys["slurm"]
+    assert "\n#account" not in text, "keys that need no value are not in the file"
+    assert "\n#interface = " in text, "no route was found"
+    assert len(KEY.findall(text)) <= MAX_KEYS
     lines = text.splitlines()
     reasons = lines[: lines.index('partition = "scavenge"')][-3:]
     assert "# Set: partition scavenge (8 nodes)" in " ".join(reasons)

@@ -137,8 +137,8 @@ def test_what_cannot_be_forecast_is_told_in_one_line(state: Path, tmp_path: Path
             "more; use --log",
         ),
         (["one", "--log", short], "short.csv.gz has 1.0 days of idle nodes"),
-        (["three"], "no unfinished trainer named 'three'"),
-        (["--group", "letters"], "no unfinished trainer of group 'letters'"),
+        (["three"], "no unfinished training named 'three'"),
+        (["--group", "letters"], "no unfinished training of group 'letters'"),
         (
             ["one", "--deadline", "soon"],
             "'--deadline': 'soon' is not ISO 8601, expected a time like 2026-01-31T18:00",

@@ -105,7 +105,7 @@ def test_the_command_writes_a_page_and_names_what_it_lacks(state: Path, tmp_path
     assert "unknown metric 'acc'" in complaint(
         bftrainer("plot", "digits", "--metric", "acc", "--state", state)
     )
-    assert "no trainer named 'x'" in complaint(bftrainer("plot", "x", "--state", state))
+    assert "no training named 'x'" in complaint(bftrainer("plot", "x", "--state", state))
 
 
 def test_show_has_the_latest_report_and_the_logs(state: Path) -> None:

@@ -68,7 +68,9 @@ def examine_pilot(state: Path, keep: Path) -> list[Check]:
         return [
             *checks,
             Check.broken(
-                "config", str(error), "fix the file; `bftrainer init` writes one with every key"
+                "config",
+                str(error),
+                "fix the file; `bftrainer init --all-keys --state DIR` writes one with every key",
             ),
         ]
     source = CONFIG_NAME if (folder / CONFIG_NAME).exists() else "defaults"
@@ -167,15 +169,15 @@ def _check_metrics(config: PilotConfig) -> Check:
 def _check_user(config: PilotConfig, site: SitePlugin) -> Check:
     """Check the user: as root, every trainer's command would run as root."""
     if os.geteuid() != 0:
-        return Check.ok("user", f"uid {os.geteuid()}: trainers run with its permissions")
+        return Check.ok("user", f"uid {os.geteuid()}: trainings run with its permissions")
     if config.workers.allow_root:
         remedy = "run it as an ordinary user; nothing needs root"
         return Check.warning(
             "user",
-            "root, allowed by workers.allow_root: trainers run as root",
+            "root, allowed by workers.allow_root: trainings run as root",
             remedy,
         )
-    detail = "root: every trainer's command would run as root"
+    detail = "root: every training's command would run as root"
     if site.runs_here:  # the pilot would start: see refuse_root
         return Check.warning("user", f"{detail}, on this host only", "run it as an ordinary user")
     return Check.broken(

@@ -62,17 +62,17 @@ class Panel(ModalScreen[bool]):
 
 _EVENT_LINES = 5  # on a screen of 24 lines; a larger screen shows more
 HELP = """\
-up, down, page up, page down   select a trainer
+up, down, page up, page down   select a training
 e, enter    explain its number of nodes (bftrainer explain)
 p  pause    checkpoint it and release its nodes
 r  resume   resume it from its checkpoint
 c  cancel   cancel it (asks for confirmation)
 s  sort     by status, submission, nodes, speed, progress, time left, name
 /  filter   show rows that contain these letters; escape shows all
-a  all      include trainers that have ended since top started
+a  all      include trainings that have ended since top started
 ?  help     q  quit
 
-held: nodes that the pilot holds. used: nodes that trainers have.
+held: nodes that the pilot holds. used: nodes that trainings have.
 idle: the difference. samples/s: measured over the last minute.
 left: at the measured speed or, before a measurement, at the
 estimated speed."""

@@ -243,7 +243,7 @@ class Board:
             is_queued = record.status is TrainerStatus.QUEUED
             counts[TrainerStatus.WAITING if is_queued else record.status] += 1
         texts = [f"{count} {status.value}" for status, count in counts.items() if count]
-        return ", ".join(texts) or "no trainers"
+        return ", ".join(texts) or "no trainings"
 
     def nodes_now(self) -> tuple[int, int, int]:
         """Return the numbers of nodes held, used and idle."""

@@ -38,10 +38,10 @@ from bftrainer.errors import UserError
 )
 @state_option
 def top(every: float, once: bool, plain: bool, state: Path) -> None:
-    """Watch a pilot: its nodes over time, its trainers with speed, progress and time left, and the
+    """Watch a pilot: its nodes over time, its trainings with speed, progress and time left, and the
     latest events.
 
-    Press ? for the keys that pause, resume, cancel and explain trainers. The pilot need not be
+    Press ? for the keys that pause, resume, cancel and explain trainings. The pilot need not be
     running. In scripts, use list, nodes and events with --json.
 
     \b

@@ -135,7 +135,7 @@ def caption(board: Board, sort: Sort, pattern: str, *, ended: bool) -> str:
     if pattern:
         text += f'; filter "{pattern}"'
     if ended:
-        text += "; including ended trainers"
+        text += "; including ended trainings"
     return text
 
 

@@ -271,7 +271,7 @@ class Search:
             outermost = rest[-1]
             what = (
                 "a loop around the training: the trainings in it would share one checkpoint; "
-                "submit each as a trainer of its own (`bftrainer submit --grid`)"
+                "submit each as a training of its own (`bftrainer submit --grid`)"
             )
             raise refusal(outermost.module, self.project, outermost.loop, what, EPOCHS)
         if not rest:
