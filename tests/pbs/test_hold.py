@@ -396,3 +396,26 @@ def test_modes_that_cannot_be_kept_are_refused_in_one_line(
 def test_a_main_queue_cannot_be_the_holders_queue() -> None:
     with pytest.raises(InputFileError, match="main_queues has 'preempt', the queue of the holders"):
         check_table({"queue": "preempt", "main_queues": ["preempt"]}, PbsSettings, "pbs")
+
+
+def test_a_server_with_a_long_name(tmp_path: Path) -> None:
+    """As at ALCF: a main job, a release, a job that is over, and the files of a job's output."""
+    server = "polaris-pbs-01.hsn.cm.polaris.alcf.anl.gov"
+    lab = PbsLab(tmp_path / "pbs", nodes=2, queue=QUEUE, server=server)
+    pbs = StandInPbs(lab, tmp_path)
+    try:
+        holder, (first, second) = held(pbs, 2)
+        folder = pbs.state / "holders-test"
+        assert f"{first.id}.{server}.OU" in {path.name for path in folder.glob("*.OU")}
+        pbs.start_worker(first)
+        main = lab.main_job(host="node01")
+        pbs.until(lambda: polled(holder) and lab.started_s(main), "the main job to start")
+        assert pbs.workers() == 0
+        assert "preempted" in gone(pbs, holder)
+        assert pbs.cluster().unknown([first.id, second.id, main]) == {first.id}
+        holder.release(frozenset({second.name}))
+        pbs.until(lambda: polled(holder) == () and not list(folder.glob("*.OU")), "its end")
+        (view,) = (node for node in pbs.scheduler.observe().nodes if node.name == "node01")
+        assert view.availability is Availability.BUSY
+    finally:
+        pbs.close()

@@ -193,6 +193,7 @@ def start(state: State, job: State, nodes: list[str]) -> None:
             [sys.executable, "-S", "-E", str(Path(__file__).with_name("pbs_main.py")), job["id"]],
             env={
                 "PBS_STANDIN": str(ROOT),
+                "PBS_STANDIN_SERVER": SERVER,
                 "PATH": os.environ["PATH"],
                 "PBS_STANDIN_COMMAND": "mom",
             },

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(os.environ.get("PBS_STANDIN", "."))
-SERVER = "head"
+SERVER = os.environ.get("PBS_STANDIN_SERVER", "head")
 OVER = ("F",)
 State = dict[str, Any]
 
