@@ -20,6 +20,7 @@ from bftrainer_clusters.pbs.config import PbsSettings
 from bftrainer_clusters.pbs.node_waits import node_waits
 from bftrainer_clusters.pbs.queue import (
     PbsQueue,
+    PbsSchedulerFacts,
     PbsServer,
     parse_queues,
     parse_schedulers,
@@ -232,7 +233,19 @@ def ask_about_queue(
     """
     queues = commands.ask(queues_argv(), parse_queues)
     schedulers = commands.ask(schedulers_argv(), parse_schedulers)
-    server = ask_server(commands)
+    return verdict_on_queue(queues, schedulers, ask_server(commands), settings, ends_holders)
+
+
+def verdict_on_queue(
+    queues: Sequence[PbsQueue],
+    schedulers: Sequence[PbsSchedulerFacts],
+    server: PbsServer,
+    settings: PbsSettings,
+    ends_holders: bool,
+) -> QueueVerdict:
+    """Judge, by PBS's answers, whether main jobs get the nodes of holders in the configured
+    queue.
+    """
     reasons = preempt.reasons_against(
         queues, schedulers, settings.queue, settings.main_queues, ends_holders, server.targets
     )
