@@ -249,3 +249,51 @@ def places_of(records: Sequence[PbsRecord]) -> list[str]:
         elif phase_of(job) in (JobPhase.RUNS, JobPhase.SUSPENDED, JobPhase.LEAVES):
             places.append(job.get("exec_vnode"))
     return [place for place in places if vnodes_of(place)]
+
+
+def hides_tasks(array: PbsRecord, shown: Collection[int]) -> bool:
+    """Return whether an array may have jobs with nodes that pbsnodes does not show: suspended ones,
+    which the array counts as running. ``shown`` are the indices of its jobs that pbsnodes has shown
+    after the array was listed.
+
+    An index that was still to run when the array was listed has started since, and is not among
+    those that are counted.
+    """
+    counts = dict(re.findall(r"(\w+):(\d{1,9})", array.get("array_state_count"), re.ASCII))
+    remaining = _indices(array.get("array_indices_remaining"))
+    if not array.is_whole or "Running" not in counts or remaining is None:
+        return True
+    had_nodes = int(counts["Running"]) + int(counts.get("Exiting", 0))
+    return had_nodes > sum(not any(index in each for each in remaining) for index in shown)
+
+
+def _indices(text: str) -> tuple[range, ...] | None:
+    """Parse indices of an array, ``0-3,7,10-20:2`` or ``-`` for none; None for anything else."""
+    if text == "-":
+        return ()
+    ranges = []
+    for part in text.split(","):
+        match = re.fullmatch(r"(\d{1,9})(?:-(\d{1,9})(?::(\d{1,9}))?)?", part, re.ASCII)
+        if match is None or match[3] == "0":
+            return None
+        first, last = int(match[1]), int(match[2] or match[1])
+        ranges.append(range(first, last + 1, int(match[3] or 1)))
+    return tuple(ranges)
+
+
+def indices_by_array(ids: Iterable[str]) -> dict[str, set[int]]:
+    """Return the indices of jobs of arrays among these ids (``411[2].head``), by the number of the
+    array (``411``).
+    """
+    found: dict[str, set[int]] = {}
+    for id_ in ids:
+        if (match := re.match(r"(\d+)\[(\d{1,9})\]", id_, re.ASCII)) is not None:
+            found.setdefault(match[1], set()).add(int(match[2]))
+    return found
+
+
+def may_have_nodes(line: bytes) -> bool:
+    """Return whether a line of ``qstat -f -F dsv`` may be of a job that has nodes. Text of users
+    cannot make it look as if it had none.
+    """
+    return b"exec_vnode=" in line

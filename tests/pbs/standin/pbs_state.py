@@ -41,6 +41,9 @@ def fresh(nodes: list[str], cpus: int, gpus: int, queue: str) -> State:
         "kill_delay": 10.0,
         "obit_s": 1.0,
         "jobs": {},
+        # Arrays are only shown, and never run: by id, "count" jobs, and those that are "running" or
+        # "suspended" with their nodes by index.
+        "arrays": {},
         # Clusters of several tests share this machine, and a sweep goes by the job id.
         "next": random.SystemRandom().randrange(1000, 10**8, 1000),
         "lingering": [],
