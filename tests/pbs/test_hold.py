@@ -212,6 +212,47 @@ def test_several_holders_are_released_in_one_command(pbs: StandInPbs) -> None:
     assert sorted(first[1:]) == sorted(fragment.id for fragment in fragments)
 
 
+def test_holders_that_are_preempted_at_once_are_deleted_once_more_in_one_command(
+    pbs: StandInPbs,
+) -> None:
+    """PBS would notice each end after a minute here, and one after the other."""
+    pbs.lab.change(obit_s=60.0)
+    holder, fragments = held(pbs, 4)
+    before = len(pbs.lab.calls("qdel"))
+    main = pbs.lab.main_job(4)
+    pbs.until(lambda: _ends(pbs) == {each.id for each in fragments}, "all payloads to leave")
+    assert pbs.lab.started_s(main) is None
+    polled(holder)
+    (words,) = pbs.lab.calls("qdel")[before:]
+    assert sorted(words[1:]) == [each.id for each in fragments]
+    pbs.until(lambda: pbs.lab.started_s(main), "the main job to start")
+
+
+def test_a_burst_of_main_jobs_gets_a_node_each(pbs: StandInPbs) -> None:
+    """PBS preempts for one after the other, so each holder is deleted once more on its own; nothing
+    is deleted that no main job has taken.
+    """
+    pbs.lab.change(obit_s=60.0)
+    holder, fragments = held(pbs, 4)
+    before = len(pbs.lab.calls("qdel"))
+    pbs.lab.edit(lambda state: state["queues"]["main"].update(started=False))
+    mains = [pbs.lab.main_job() for _ in range(2)]
+    pbs.lab.edit(lambda state: state["queues"]["main"].update(started=True))
+    mains.append(pbs.lab.main_job())
+    pbs.until(lambda: polled(holder) and all(map(pbs.lab.started_s, mains)), "all to start")
+    taken = _ends(pbs)
+    assert len(taken) == 3
+    assert {id_ for words in pbs.lab.calls("qdel")[before:] for id_ in words[1:]} == taken
+    (kept,) = (each for each in fragments if each.id not in taken)
+    states = {each.name: each.phase for each in polled(holder)}
+    assert states[kept.name] is FragmentPhase.READY
+
+
+def _ends(pbs: StandInPbs) -> set[str]:
+    """The jobs whose first processes have ended."""
+    return {line.removeprefix("end ") for line in log_of(pbs) if line.startswith("end ")}
+
+
 @pytest.mark.parametrize(
     ("order", "words"),
     [

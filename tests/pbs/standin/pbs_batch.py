@@ -58,8 +58,12 @@ def qsub(words: list[str]) -> int:
         if not Path(rest[0]).is_file():
             return refuse("qsub: script file:: No such file or directory", 1)
         script = Path(rest[0]).read_text()
+    in_script: dict[str, list[str]] = {}
     for line in re.findall(r"^#PBS (.*)$", script, re.MULTILINE):
-        options = {**read_options(line.split())[0], **options}
+        for key, values in read_options(line.split())[0].items():
+            in_script.setdefault(key, []).extend(values)
+    resources_asked = [*in_script.get("-l", ()), *options.get("-l", ())]  # the last one counts
+    options = {**in_script, **options, "-l": resources_asked}
     resources = {}
     for text in options.get("-l", ()):
         key, _, value = text.partition("=")
@@ -139,10 +143,11 @@ def schedule(state: State) -> None:
 
 
 def candidates(state: State, job: State) -> list[str]:
+    asked = job["asked"] or state["queue_hosts"].get(job["queue"], ())
     return [
         node
         for node in sorted(state["nodes"])
-        if not state["nodes"][node]["states"] and (not job["asked"] or node in job["asked"])
+        if not state["nodes"][node]["states"] and (not asked or node in asked)
     ]
 
 
@@ -220,6 +225,9 @@ def mom(id_: str) -> int:
             "PATH": os.environ["PATH"],
             "HOME": os.environ.get("HOME", "/"),
             "PBS_STANDIN": str(ROOT),
+            "PBS_STANDIN_USER": job["owner"].partition("@")[0],
+            # What a job submits belongs to its user on its first node.
+            "PBS_STANDIN_HOST": job["nodes"][0],
             "PBS_JOBID": f"{id_}.{SERVER}",
             "PBS_NODEFILE": str(nodefile),
             "PBS_ENVIRONMENT": "PBS_BATCH",
@@ -241,14 +249,15 @@ def mom(id_: str) -> int:
             )
         job["leader"] = process.pid
         kill_delay_s = float(state["queues"][job["queue"]].get("kill_delay", state["kill_delay"]))
-        obit_s, limit_s = float(state["obit_s"]), job["limit_s"]
+        obit_s = float(state["obit_s"])
         schedule(state)  # a job that could not be preempted before its first process ran
     began_s = time.monotonic()
     term_s, is_limit = 0.0, False
     while process.poll() is None:
         time.sleep(0.02)
-        is_limit = is_limit or time.monotonic() - began_s > limit_s
-        if not term_s and (is_limit or facts(id_)["kill"]):
+        now = facts(id_)
+        is_limit = is_limit or time.monotonic() - began_s > now["limit_s"]
+        if not term_s and (is_limit or now["kill"]):
             term_s = time.monotonic()
             to_session(process.pid, signal.SIGCONT)
             to_session(process.pid, signal.SIGTERM)

@@ -30,6 +30,8 @@ def fresh(nodes: list[str], cpus: int, gpus: int, queue: str) -> State:
             "main": {"Priority": 150},
             queue: {"Priority": 10},
         },
+        # The nodes of a queue's jobs; all nodes for a queue that is not named here.
+        "queue_hosts": {},
         "sched": {
             "preempt_order": "D",
             "preempt_queue_prio": "150",
