@@ -199,6 +199,7 @@ def start(state: State, job: State, nodes: list[str]) -> None:
             env={
                 "PBS_STANDIN": str(ROOT),
                 "PBS_STANDIN_SERVER": SERVER,
+                "HOME": os.environ.get("HOME", "/"),
                 "PATH": os.environ["PATH"],
                 "PBS_STANDIN_COMMAND": "mom",
             },
