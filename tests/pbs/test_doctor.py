@@ -112,7 +112,8 @@ def test_init_asks_where_no_name_tells_the_queue(
     pbs.lab.edit(lambda state: state["queues"].update(second=state["queues"].pop(QUEUE)))
     with pytest.raises(UndecidedError, match="decide with --partition"):
         proposal(pbs, monkeypatch)
-    assert proposal(pbs, monkeypatch, partition="second")["pbs.queue"] == "second"
+    decided = proposal(pbs, monkeypatch, partition="second", nodes_per_holder=4)
+    assert (decided["pbs.queue"], decided["pbs.nodes_per_holder"]) == ("second", 4)
     with pytest.raises(UserError, match="no execution queue of PBS; expected main, second"):
         proposal(pbs, monkeypatch, partition="third")
     with pytest.raises(UserError, match="--qos: not for PBS"):

@@ -31,6 +31,8 @@ NAMES = (
     "pbsnodes",
     "pbs_rstat",
     "qmgr",
+    "pbs_release_nodes",
+    "pbs_tmrsh",
 )
 MAIN = """#!/bin/sh
 date +%s.%N > {marks}/$PBS_JOBID.started

@@ -54,18 +54,22 @@ def examine_pbs(
     the pilot ends holders for main jobs itself. ``environment`` is that of the pilot's process, and
     ``env`` is added to that of each command.
     """
-    asked = _Examination(PbsCommands(settings.timeout_s, env or {}), keep_in)
-    asked.ask("nodes", NODES_ARGV, lambda text: parse_nodes(text, settings.gpu_resource), _nodes)
-    asked.ask("jobs", jobs.jobs_argv(), jobs.parse_jobs, _number_of("job"))
-    asked.ask("ids", ["qselect"], jobs.parse_ids, _number_of("job"))
-    asked.ask("holders", jobs.own_argv(own_name()), jobs.parse_ids, _number_of("holder"))
-    queues = asked.ask("queues", queues_argv(), parse_queues, _number_of("queue"))
-    schedulers = asked.ask("schedulers", schedulers_argv(), parse_schedulers, _orders)
-    server = asked.ask("server", server_argv(), parse_server, lambda it: f"PBS {it.version}")
+    examination = _Examination(PbsCommands(settings.timeout_s, env or {}), keep_in)
+    examination.ask(
+        "nodes", NODES_ARGV, lambda text: parse_nodes(text, settings.gpu_resource), _nodes
+    )
+    examination.ask("jobs", jobs.jobs_argv(), jobs.parse_jobs, _number_of("job"))
+    examination.ask("ids", ["qselect"], jobs.parse_ids, _number_of("job"))
+    examination.ask("holders", jobs.own_argv(own_name()), jobs.parse_ids, _number_of("holder"))
+    queues = examination.ask("queues", queues_argv(), parse_queues, _number_of("queue"))
+    schedulers = examination.ask("schedulers", schedulers_argv(), parse_schedulers, _orders)
+    server = examination.ask(
+        "server", server_argv(), parse_server, lambda server: f"PBS {server.version}"
+    )
     if settings.reservations:
         reservation = _number_of("reservation")
-        asked.ask("reservations", RESERVATIONS_ARGV, parse_reservations, reservation)
-    checks = asked.checks
+        examination.ask("reservations", RESERVATIONS_ARGV, parse_reservations, reservation)
+    checks = examination.checks
     if server is not None:
         checks += _server(server, ends_holders, environment or {})
     if queues is None or schedulers is None or server is None:
@@ -81,11 +85,13 @@ def _nodes(nodes: PbsNodes) -> str:
 
 
 def _orders(schedulers: Sequence[PbsSchedulerFacts]) -> str:
-    return ", ".join(f"{each.name}: preempt_order {each.order}" for each in schedulers)
+    return ", ".join(
+        f"{scheduler.name}: preempt_order {scheduler.order}" for scheduler in schedulers
+    )
 
 
 def _number_of(noun: str) -> Callable[[Sequence[object]], str]:
-    return lambda found: counted(len(found), noun)
+    return lambda records: counted(len(records), noun)
 
 
 @dataclass

@@ -52,14 +52,18 @@ _HARMLESS = re.compile(
 
 
 def submit_argv(settings: PbsSettings, job: JobRequest, cpus: int) -> list[str]:
-    """Build the ``qsub`` command of one holder, for a node with so many ``cpus`` (0: not known)."""
-    chunk = [f"1:{settings.node_resource}={job.node}"]
-    if cpus:
-        chunk.append(f"ncpus={cpus}")
+    """Build the ``qsub`` command of one holder, for nodes with so many ``cpus`` each (0: not
+    known).
+    """
+    amounts = [f"ncpus={cpus}"] if cpus else []
     if job.gpus:
-        chunk.append(f"{settings.gpu_resource}={job.gpus}")
+        amounts.append(f"{settings.gpu_resource}={job.gpus}")
     if settings.chunk:
-        chunk.append(settings.chunk)
+        amounts.append(settings.chunk)
+    chunks = [
+        ":".join((f"1:{settings.node_resource}={node}", *amounts))
+        for node in (job.node, *job.beside)
+    ]
     return [
         "qsub",
         "-q",
@@ -79,9 +83,9 @@ def submit_argv(settings: PbsSettings, job: JobRequest, cpus: int) -> list[str]:
         "-N",
         HOLDER_NAME,
         "-l",
-        f"select={':'.join(chunk)}",
+        f"select={'+'.join(chunks)}",
         "-l",
-        "place=exclhost",
+        "place=scatter:exclhost" if job.beside else "place=exclhost",
         "-l",
         f"walltime={clock_time(60 * job.minutes)}",
         "-v",
@@ -174,7 +178,14 @@ def holder_record(job: PbsRecord, queue: str) -> JobRecord:
         ends_s(job) if runs else None,
         _reason(job),
         "" if job.get("queue") == queue else f"in queue {job.get('queue')}, not {queue}",
+        hosts_of(job) if runs else (),
     )
+
+
+def hosts_of(job: PbsRecord) -> tuple[str, ...]:
+    """Return the hosts in ``n1/0*8+n2/0*8``, each once; the first process is on the first one."""
+    places = job.get("exec_host").split("+")
+    return tuple(dict.fromkeys(host for place in places if (host := place.partition("/")[0])))
 
 
 def _reason(job: PbsRecord) -> str:
@@ -214,6 +225,14 @@ def signal_argv(ids: Collection[str], number: signal.Signals) -> list[str]:
     """Build the command that sends a signal to all processes of jobs."""
     assert ids, "qsig needs a job ID"
     return ["qsig", "-s", number.name, *sorted(ids)]
+
+
+def release_argv(job: str, nodes: Collection[str]) -> list[str]:
+    """Build the command that takes nodes from a running job, which keeps the others. PBS refuses
+    the node of the job's first process, and any node in the job's first two seconds.
+    """
+    assert nodes, "pbs_release_nodes needs a node"
+    return ["pbs_release_nodes", "-j", job, *sorted(nodes)]
 
 
 def shorten_argv(job: str, ran_s: float, seconds: float) -> list[str]:
@@ -264,7 +283,7 @@ def hides_tasks(array: PbsRecord, shown: Collection[int]) -> bool:
     if not array.is_whole or "Running" not in counts or remaining is None:
         return True
     had_nodes = int(counts["Running"]) + int(counts.get("Exiting", 0))
-    return had_nodes > sum(not any(index in each for each in remaining) for index in shown)
+    return had_nodes > sum(not any(index in indices for indices in remaining) for index in shown)
 
 
 def _indices(text: str) -> tuple[range, ...] | None:
@@ -285,11 +304,11 @@ def indices_by_array(ids: Iterable[str]) -> dict[str, set[int]]:
     """Return the indices of jobs of arrays among these ids (``411[2].head``), by the number of the
     array (``411``).
     """
-    found: dict[str, set[int]] = {}
+    by_array: dict[str, set[int]] = {}
     for id_ in ids:
         if (match := re.match(r"(\d+)\[(\d{1,9})\]", id_, re.ASCII)) is not None:
-            found.setdefault(match[1], set()).add(int(match[2]))
-    return found
+            by_array.setdefault(match[1], set()).add(int(match[2]))
+    return by_array
 
 
 def may_have_nodes(line: bytes) -> bool:
