@@ -178,6 +178,17 @@ def summary(waits: list[Wait]) -> str:
     )
 
 
+def on_held_nodes(waits: list[Wait], others: list[Wait]) -> str:
+    """Compare the jobs that needed a held node with the same jobs on the other OAR."""
+    pairs = [
+        (wait.wait_s, other.wait_s)
+        for wait, other in zip(waits, others, strict=True)
+        if wait.size > 8 - wait.taken
+    ]
+    medians = [statistics.median(seconds) for seconds in zip(*pairs, strict=True)]
+    return f"{len(pairs)} jobs, median {medians[0]:.1f} s; the same jobs there: {medians[1]:.1f} s"
+
+
 def _percentile_90(seconds: list[float]) -> float:
     return statistics.quantiles(seconds, n=10, method="inclusive")[-1]
 
@@ -218,6 +229,9 @@ def measure() -> None:
     print(f"beside a pilot: {summary(waits)}")
     print(f"{training.steps} steps, {training.repeated} of them again after a kill")
     print(f"beside plain besteffort jobs: {summary(beside_plain)}")
+    print(
+        f"of the jobs beside a pilot that needed a held node: {on_held_nodes(waits, beside_plain)}"
+    )
     if chosen.out is not None:
         rows = {"pilot": [*map(asdict, waits)], "plain": [*map(asdict, beside_plain)]}
         chosen.out.write_text(json.dumps({**rows, "training": asdict(training)}, indent=1))
