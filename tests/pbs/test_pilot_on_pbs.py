@@ -127,7 +127,11 @@ def test_a_pilot_hands_over_before_its_walltime_and_a_burst_gets_its_nodes(site:
     lab, on = site.lab, site.on
     on.submit("a", 10**6, 0.05, 4)
     first = site.start_pilot(FIRST_HOST, walltime="0:02:00")
-    eventually(lambda: len(site.holders()) == 4, 60)
+    eventually(lambda: lab.job(first)["leader"], 60)
+    # Of the holders that start now, PBS would notice the ends a minute later without a second qdel.
+    lab.change(obit_s=60.0)
+    eventually(lambda: len(site.holders()) == 4 and len(on.of_trainer("a")) == 4, 60)
+    lab.change(obit_s=1.0)
     assert lab.job(first)["nodes"] == [FIRST_HOST]
     holders = site.holders()
     assert {lab.job(id_)["owner"] for id_ in holders.values()} == {f"{own_name()}@{FIRST_HOST}"}
