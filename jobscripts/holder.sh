@@ -1,20 +1,37 @@
 #!/bin/bash
-# Holds one idle node for a bftrainer pilot until the node is preempted. Submitted by the pilot, not by users, on every scheduler
+# Holds an idle node, or several, for a bftrainer pilot until they are preempted. Submitted by the pilot, not by users, on every scheduler
 # that has no program of its own to start processes in a running job (Slurm has srun: holder.slurm):
 #
 #   holder.sh PYTHON PAYLOAD STARTER HOLDERS_DIR LEASE_S NOTICE_S NODE JOB_VARIABLE KEPT_VARIABLES WORKER_PREFIX...
 #
 # JOB_VARIABLE is the environment variable in which the scheduler has put the job's ID; NOTICE_S is the most time that workers may have
-# to save. A site can use a modified copy
+# to save. NODE is one node, or several with a colon after each but the last, this one first (PBS: pbs.nodes_per_holder). A site can use a modified copy
 # (holder_script in the scheduler's table of the pilot's configuration).
 
-python=$1 payload=$2 starter=$3 holders=$4 lease_s=$5 notice_s=$6 node=$7 variable=$8 kept=$9
-shift 9
+python=$1 payload=$2 starter=$3 holders=$4 lease_s=$5 notice_s=$6 variable=$8 kept=$9
+arguments=("$@")
+IFS=: read -ra nodes <<<"$7"
+node=${nodes[0]} log=${nodes[0]}
 job=${!variable}
+if [[ $7 == *:* ]]; then
+    log=several
+    export BFTRAINER_HOLDER_NODE=$node
+fi
+shift 9
 
 # The log belongs to the user alone, whatever the umask at submission was. The pilot quotes its end when the job fails early.
 umask 077
-exec >>"$holders/$node.${job%%.*}.log" 2>&1 # without the name of a server
+exec >>"$holders/$log.${job%%.*}.log" 2>&1 # without the name of a server
+
+# PBS runs this script on the job's first node only; the others get it with a colon after their names. A payload whose node is
+# released ends with status 0, and the others go on. Any other end is that of the whole job, because no node may be held without a
+# payload: $$ becomes the payload of this node.
+for other in "${nodes[@]:1}"; do
+    arguments[6]=$other:
+    {
+        PATH=$PATH:${PBS_O_PATH:-} pbs_tmrsh "$other" /bin/bash "$0" "${arguments[@]}" || kill -TERM $$
+    } &
+done
 
 # The scheduler cannot start processes in a running job. The starter starts workers for the pilot.
 "$python" -I -S "$starter" "$holders" "$node" "$variable" "$kept" "$@" &

@@ -324,6 +324,7 @@ class Fragment:
     they are idle, an Epilog included. ``reached`` are instants of its start that its holder knows,
     by this host's clock. ``gpus``: the indices of its GPUs in CUDA_VISIBLE_DEVICES, of which only
     the number is known while it is pending. ``is_part``: other jobs may run on its node.
+    ``is_separable``: its holder has other nodes as well, and can give back this one alone.
     """
 
     name: str
@@ -334,6 +335,7 @@ class Fragment:
     reached: tuple[tuple[NodeStage, float], ...] = ()
     gpus: tuple[int, ...] = ()
     is_part: bool = False
+    is_separable: bool = False
 
     @property
     def node(self) -> str:

@@ -9,9 +9,11 @@ LSF's LSB_* variables can change the output of bjobs and bhosts (LSB_BJOBS_FORMA
 from __future__ import annotations
 
 import os
+import selectors
 import shutil
 import signal
 import subprocess
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -37,6 +39,9 @@ KEPT = ("SLURM_CONF",)
 _FIRST_LINES, _LAST_LINES = 1, 3
 _MOST_CHARACTERS = 400
 _DRAIN_S = 1.0
+_CHUNK_BYTES = 65_536
+MOST_BYTES = 64 * 2**20
+"""How much of one answer is held where most of its lines are dropped."""
 
 Parsed = TypeVar("Parsed")
 
@@ -95,11 +100,108 @@ def outcome(
     """Run ``argv`` as :func:`run` does, but return a nonzero exit status instead of raising. Line
     ends stay as they are: a CR in the output is no new line.
     """
+    process = _started(argv, env, stdin is not None, cwd)
+    try:
+        out, err = process.communicate(None if stdin is None else stdin.encode(), timeout=timeout_s)
+    except subprocess.TimeoutExpired as error:
+        _kill_group(process)
+        raise CommandError(argv, f"no response within {timeout_s:g} s, killed") from error
+    except BaseException:
+        _kill_group(process)
+        raise
+    return Output(out.decode(errors="replace"), err.decode(errors="replace"), process.returncode)
+
+
+def outcome_of_lines(
+    argv: Sequence[str],
+    keep: Callable[[bytes], bool],
+    *,
+    timeout_s: float,
+    env: Mapping[str, str] | None = None,
+    most_bytes: int = MOST_BYTES,
+) -> Output:
+    """Run ``argv`` as :func:`outcome` does, and return only those lines of its standard output that
+    ``keep`` takes: the others are dropped while the program runs, however many there are.
+
+    Raises :class:`~bftrainer.errors.CommandError` also where the lines to keep, a single line, or
+    the standard error have more than ``most_bytes``; the program is then killed.
+    """
+    until_s = time.monotonic() + timeout_s
+    process = _started(argv, env, False, None)
+    assert process.stdout is not None
+    assert process.stderr is not None
+    kept, errors = _LineFilter(keep), bytearray()
+    sinks = {process.stdout: kept.feed, process.stderr: errors.extend}
+    try:
+        with selectors.DefaultSelector() as selector:
+            for pipe in sinks:
+                selector.register(pipe, selectors.EVENT_READ)
+            while selector.get_map():
+                for key, _ in selector.select(max(until_s - time.monotonic(), 0.0)):
+                    chunk = os.read(key.fd, _CHUNK_BYTES)
+                    sinks[key.fileobj](chunk)  # type: ignore[index]  # it is one of the pipes
+                    if not chunk:
+                        selector.unregister(key.fileobj)
+                if max(kept.size, len(errors)) > most_bytes:
+                    raise CommandError(argv, f"printed more than {most_bytes} bytes, killed")
+                if time.monotonic() >= until_s:
+                    raise CommandError(argv, f"no response within {timeout_s:g} s, killed")
+        process.wait(max(until_s - time.monotonic(), 0.0))
+    except subprocess.TimeoutExpired as error:
+        _kill_group(process)
+        raise CommandError(argv, f"no response within {timeout_s:g} s, killed") from error
+    except BaseException:
+        _kill_group(process)
+        raise
+    for pipe in sinks:
+        pipe.close()
+    text = kept.text().decode(errors="replace")
+    return Output(text, errors.decode(errors="replace"), process.returncode)
+
+
+class _LineFilter:
+    """Takes output in pieces and holds the lines that are kept, and the line that is not over."""
+
+    def __init__(self, keep: Callable[[bytes], bool]) -> None:
+        self._keep = keep
+        self._lines: list[bytes] = []
+        self._begun: list[bytes] = []  # the pieces of the line that is not over
+        self.size = 0
+        """The bytes that are held."""
+
+    def feed(self, chunk: bytes) -> None:
+        first, *others = chunk.split(b"\n")
+        self._begun.append(first)
+        self.size += len(first)
+        for beginning in others:
+            self._end_line()
+            self._begun = [beginning]
+            self.size += len(beginning)
+
+    def _end_line(self) -> None:
+        line = b"".join(self._begun)
+        if self._keep(line):
+            self._lines.append(line + b"\n")
+            self.size += 1
+        else:
+            self.size -= len(line)
+
+    def text(self) -> bytes:
+        """Return the lines that are kept; one at the end without a line end always is, so that a
+        parser sees that the output was cut.
+        """
+        return b"".join((*self._lines, *self._begun))
+
+
+def _started(
+    argv: Sequence[str], env: Mapping[str, str] | None, has_input: bool, cwd: str | None
+) -> subprocess.Popen[bytes]:
+    """Start a program as :func:`outcome` runs it. Raises ``CommandError``."""
     environment = {**scrubbed(os.environ), **(env or {})}
     try:
-        process = subprocess.Popen(  # noqa: S603  # a list, no shell
+        return subprocess.Popen(  # noqa: S603  # a list, no shell
             argv,
-            stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE,
+            stdin=subprocess.PIPE if has_input else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env=environment,
@@ -115,15 +217,6 @@ def outcome(
         if "/" not in argv[0] and shutil.which(argv[0], path=environment.get("PATH")) is None:
             raise CommandError(argv, "not found") from error
         raise CommandError(argv, f"cannot be started: {error.strerror}") from error
-    try:
-        out, err = process.communicate(None if stdin is None else stdin.encode(), timeout=timeout_s)
-    except subprocess.TimeoutExpired as error:
-        _kill_group(process)
-        raise CommandError(argv, f"no response within {timeout_s:g} s, killed") from error
-    except BaseException:
-        _kill_group(process)
-        raise
-    return Output(out.decode(errors="replace"), err.decode(errors="replace"), process.returncode)
 
 
 def failure(argv: Sequence[str], output: Output) -> CommandError:

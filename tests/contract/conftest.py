@@ -25,7 +25,8 @@ def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ClusterU
         lsf.close()
         return
     if name == "pbs":
-        pbs = StandInPbs(PbsLab(tmp_path / "pbs", nodes=8, queue=PBS_QUEUE), tmp_path)
+        pbs_lab = PbsLab(tmp_path / "pbs", nodes=8, queue=PBS_QUEUE)
+        pbs = StandInPbs(pbs_lab, tmp_path, nodes_per_holder=most)
         yield pbs
         pbs.close()
         return

@@ -486,3 +486,19 @@ def test_nothing_in_use_is_released_before_its_time(
     assert {h.name for h in leaving} - names(*in_use) <= released
     if now_s > 1050:
         assert released == {h.name for h in leaving}
+
+
+def test_a_node_that_its_job_can_give_back_leaves_alone() -> None:
+    """The first one cannot: its job ends with it."""
+    first, *others = (shared(n, "7") for n in (1, 2, 3))
+    second, third = (
+        replace(each, fragment=replace(each.fragment, is_separable=True)) for each in others
+    )
+    ends = ((third.name, NOW_S - 1.0),)
+    (step,) = next_steps(known(first, second, third, window_ends=ends), at()).steps
+    assert isinstance(step, GiveBack)
+    assert step.names == (third.name,)
+    ends = ((first.name, NOW_S - 1.0),)
+    (step,) = next_steps(known(first, second, third, window_ends=ends), at()).steps
+    assert isinstance(step, GiveBack)
+    assert len(step.names) == 3

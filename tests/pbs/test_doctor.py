@@ -4,6 +4,7 @@ only read.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -36,6 +37,8 @@ def test_a_site_that_is_ready(pbs: StandInPbs) -> None:
     assert checks["schedulers"][0].detail == "qmgr: default: preempt_order D"
     assert f"PBS deletes jobs of {QUEUE} for main jobs" in checks["queue"][0].detail
     assert not (pbs.state / "kept").exists()
+    asked = Counter(tuple(words) for words in pbs.lab.state()["calls"])
+    assert set(asked.values()) == {1}, "no question is asked twice"
     assert {words[0] for words in pbs.lab.state()["calls"]} - {"qsub"} == {
         "pbsnodes",
         "qstat",
@@ -76,7 +79,9 @@ def test_what_is_not_understood_is_kept(pbs: StandInPbs) -> None:
     assert check.state is CheckStatus.BROKEN
     assert "on-fire" in (pbs.state / "kept" / "pbs-nodes.txt").read_text()
     pbs.lab.fault("*", "down")
-    assert all("Connection refused" in check.detail for check in examined(pbs)["jobs"])
+    checks = examined(pbs)
+    assert all("Connection refused" in check.detail for check in checks["jobs"])
+    assert "unknown without the answers about queues" in checks["queue"][0].detail
 
 
 def proposal(pbs: StandInPbs, monkeypatch: pytest.MonkeyPatch, **wishes: Any) -> dict[str, Any]:
@@ -107,7 +112,8 @@ def test_init_asks_where_no_name_tells_the_queue(
     pbs.lab.edit(lambda state: state["queues"].update(second=state["queues"].pop(QUEUE)))
     with pytest.raises(UndecidedError, match="decide with --partition"):
         proposal(pbs, monkeypatch)
-    assert proposal(pbs, monkeypatch, partition="second")["pbs.queue"] == "second"
+    decided = proposal(pbs, monkeypatch, partition="second", nodes_per_holder=4)
+    assert (decided["pbs.queue"], decided["pbs.nodes_per_holder"]) == ("second", 4)
     with pytest.raises(UserError, match="no execution queue of PBS; expected main, second"):
         proposal(pbs, monkeypatch, partition="third")
     with pytest.raises(UserError, match="--qos: not for PBS"):

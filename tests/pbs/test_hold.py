@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import signal
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support.pbs_lab import PbsLab
 from support.pbs_under_test import QUEUE, StandInPbs
+from support.recorded_pbs import recorded, status_of
 
 from bftrainer.cluster.model import (
     Availability,
@@ -21,9 +24,12 @@ from bftrainer.cluster.model import (
 from bftrainer.config.pilot import PilotConfig
 from bftrainer.config.validation import check_table
 from bftrainer.errors import CommandError, InputFileError, InvalidValueError, SchedulerError
+from bftrainer.fragment_names import job_of
 from bftrainer.pilot.own_site import build_site
+from bftrainer.system import command
 from bftrainer.system.clock import SystemClock
 from bftrainer_clusters.on_node import job_payload
+from bftrainer_clusters.pbs import jobs
 from bftrainer_clusters.pbs.config import PbsSettings
 from bftrainer_clusters.simple import JobRequest, SimpleHolder
 
@@ -62,6 +68,22 @@ def gone(pbs: StandInPbs, holder: Holder) -> str:
 
     pbs.until(is_over, "the fragment to go")
     return whys[0]
+
+
+def seen_until(
+    pbs: StandInPbs, holder: Holder, condition: Callable[[], object], what: str
+) -> dict[str, Fragment]:
+    """Poll until the condition holds; each fragment as it was shown last, since one that is gone is
+    shown once.
+    """
+    seen: dict[str, Fragment] = {}
+
+    def is_so() -> bool:
+        seen.update({fragment.name: fragment for fragment in polled(holder)})
+        return bool(condition())
+
+    pbs.until(is_so, what)
+    return seen
 
 
 def log_of(pbs: StandInPbs) -> list[str]:
@@ -210,6 +232,142 @@ def test_several_holders_are_released_in_one_command(pbs: StandInPbs) -> None:
     holder.release(frozenset(fragment.name for fragment in fragments))
     first = pbs.lab.calls("qdel")[before]
     assert sorted(first[1:]) == sorted(fragment.id for fragment in fragments)
+
+
+def test_holders_that_are_preempted_at_once_are_deleted_once_more_in_one_command(
+    pbs: StandInPbs,
+) -> None:
+    """PBS would notice each end after a minute here, and one after the other."""
+    pbs.lab.change(obit_s=60.0)
+    holder, fragments = held(pbs, 4)
+    before = len(pbs.lab.calls("qdel"))
+    main = pbs.lab.main_job(4)
+    pbs.until(lambda: _ends(pbs) == {each.id for each in fragments}, "all payloads to leave")
+    assert pbs.lab.started_s(main) is None
+    polled(holder)
+    (words,) = pbs.lab.calls("qdel")[before:]
+    assert sorted(words[1:]) == [each.id for each in fragments]
+    pbs.until(lambda: pbs.lab.started_s(main), "the main job to start")
+
+
+def test_a_burst_of_main_jobs_gets_a_node_each(pbs: StandInPbs) -> None:
+    """PBS preempts for one after the other, so each holder is deleted once more on its own; nothing
+    is deleted that no main job has taken.
+    """
+    pbs.lab.change(obit_s=60.0)
+    holder, fragments = held(pbs, 4)
+    before = len(pbs.lab.calls("qdel"))
+    pbs.lab.edit(lambda state: state["queues"]["main"].update(started=False))
+    mains = [pbs.lab.main_job() for _ in range(2)]
+    pbs.lab.edit(lambda state: state["queues"]["main"].update(started=True))
+    mains.append(pbs.lab.main_job())
+    pbs.until(lambda: polled(holder) and all(map(pbs.lab.started_s, mains)), "all to start")
+    taken = _ends(pbs)
+    assert len(taken) == 3
+    assert {id_ for words in pbs.lab.calls("qdel")[before:] for id_ in words[1:]} == taken
+    (kept,) = (each for each in fragments if each.id not in taken)
+    states = {each.name: each.phase for each in polled(holder)}
+    assert states[kept.name] is FragmentPhase.READY
+
+
+@pytest.fixture
+def of_three(pbs: StandInPbs) -> StandInPbs:
+    """Three nodes may share a holder."""
+    pbs.nodes_per_holder = 3
+    return pbs
+
+
+def test_a_holder_of_three_nodes_gives_back_one_and_keeps_the_others(of_three: StandInPbs) -> None:
+    pbs = of_three
+    holder, fragments = held(pbs, 3)
+    (id_,) = {job_of(fragment.name) for fragment in fragments}
+    job = pbs.lab.job(id_)
+    assert job["nodes"] == ["node01", "node02", "node03"]
+    chunks = [f"1:host={node}:ncpus=8" for node in job["nodes"]]
+    assert job["select"] == "+".join(chunks)
+    for fragment in fragments:
+        pbs.start_worker(fragment)
+    pbs.until(
+        lambda: [f.node for f in polled(holder) if f.is_separable] == ["node02", "node03"],
+        "a list with the nodes of the job",
+    )
+    before = len(pbs.lab.calls("qdel"))
+    holder.release(frozenset({fragments[1].name}))
+    pbs.until(lambda: len(polled(holder)) == 2, "the node to be given back")
+    assert pbs.lab.job(id_)["nodes"] == ["node01", "node03"]
+    assert pbs.workers() == 2
+    assert {f.phase for f in polled(holder)} == {FragmentPhase.READY}
+    assert pbs.lab.calls("pbs_release_nodes") == [
+        ["pbs_release_nodes", "-j", f"{id_}.head", "node02"]
+    ]
+    assert len(pbs.lab.calls("qdel")) == before
+    main = pbs.lab.main_job(host="node02", seconds=1)
+    pbs.until(lambda: pbs.lab.started_s(main), "a main job on its node")
+    assert pbs.lab.job(id_)["state"] == "R"
+
+    # A successor of the pilot finds the two, and knows which of them can be given back.
+    successor = pbs.holder()
+    pbs.until(
+        lambda: (
+            [(f.node, f.is_separable) for f in polled(successor)]
+            == [("node01", False), ("node03", True)]
+        ),
+        "its list",
+    )
+    successor.release(frozenset({fragments[0].name}))
+    pbs.until(lambda: polled(successor) == (), "the whole holder to end")
+    assert pbs.lab.job(id_)["state"] == "F"
+    assert pbs.workers() == 0
+    assert not [line for line in log_of(pbs) if line.startswith("orphans")]
+
+
+def test_a_main_job_that_needs_one_node_ends_the_whole_holder(of_three: StandInPbs) -> None:
+    """The second qdel comes when the last payload has left: PBS would notice a minute later."""
+    pbs = of_three
+    pbs.lab.change(obit_s=60.0)
+    holder, fragments = held(pbs, 3)
+    for fragment in fragments:
+        pbs.start_worker(fragment)
+    main = pbs.lab.main_job(2)  # node04 is idle
+    seen = seen_until(pbs, holder, lambda: pbs.lab.started_s(main), "the main job to start")
+    assert all("preempted" in fragment.why for fragment in seen.values())
+    assert pbs.workers() == 0
+    assert not [line for line in log_of(pbs) if line.startswith("orphans")]
+
+
+def test_a_script_of_the_site_that_starts_one_payload_holds_no_several_nodes(
+    of_three: StandInPbs,
+) -> None:
+    script = of_three.state / "mine.sh"
+    script.write_text("#!/bin/bash\nexec $1 -I -S $2\n")
+    words = refusal(of_three, holder_script=script)
+    assert f"pbs.nodes_per_holder is 3, but {script} starts its payload on one node" in words
+
+
+def test_pbs_refuses_a_node_of_the_first_process_and_of_another_owner(
+    of_three: StandInPbs,
+) -> None:
+    """In the words and with the statuses of a real server."""
+    holder, fragments = held(of_three, 3)
+    id_ = job_of(fragments[0].name)
+    first = of_three.lab.job(id_)["started_s"]
+    of_three.until(lambda: time.time() - first > 2.0, "the job's first two seconds")
+    cluster = of_three.cluster()
+    with pytest.raises(CommandError, match="it's on a primary execution host") as error:
+        cluster.release_nodes(id_, ["node01"])
+    assert error.value.status == status_of("release.first-node.txt")
+    argv = jobs.release_argv(f"{id_}.head", ["node02"])
+    env = {**of_three.lab.env, "PBS_STANDIN_HOST": "node07"}
+    output = command.outcome(argv, timeout_s=60, env=env)
+    assert output.status == status_of("release.not-owner.txt")
+    assert output.err.strip() == recorded("release.not-owner.txt.err").strip()
+    assert of_three.lab.job(id_)["nodes"] == ["node01", "node02", "node03"]
+    del holder
+
+
+def _ends(pbs: StandInPbs) -> set[str]:
+    """The jobs whose first processes have ended."""
+    return {line.removeprefix("end ") for line in log_of(pbs) if line.startswith("end ")}
 
 
 @pytest.mark.parametrize(
@@ -396,3 +554,26 @@ def test_modes_that_cannot_be_kept_are_refused_in_one_line(
 def test_a_main_queue_cannot_be_the_holders_queue() -> None:
     with pytest.raises(InputFileError, match="main_queues has 'preempt', the queue of the holders"):
         check_table({"queue": "preempt", "main_queues": ["preempt"]}, PbsSettings, "pbs")
+
+
+def test_a_server_with_a_long_name(tmp_path: Path) -> None:
+    """As at ALCF: a main job, a release, a job that is over, and the files of a job's output."""
+    server = "polaris-pbs-01.hsn.cm.polaris.alcf.anl.gov"
+    lab = PbsLab(tmp_path / "pbs", nodes=2, queue=QUEUE, server=server)
+    pbs = StandInPbs(lab, tmp_path)
+    try:
+        holder, (first, second) = held(pbs, 2)
+        folder = pbs.state / "holders-test"
+        assert f"{first.id}.{server}.OU" in {path.name for path in folder.glob("*.OU")}
+        pbs.start_worker(first)
+        main = lab.main_job(host="node01")
+        seen = seen_until(pbs, holder, lambda: lab.started_s(main), "the main job to start")
+        assert pbs.workers() == 0
+        assert "preempted" in seen[first.name].why
+        assert pbs.cluster().unknown([first.id, second.id, main]) == {first.id}
+        holder.release(frozenset({second.name}))
+        pbs.until(lambda: polled(holder) == () and not list(folder.glob("*.OU")), "its end")
+        (view,) = (node for node in pbs.scheduler.observe().nodes if node.name == "node01")
+        assert view.availability is Availability.BUSY
+    finally:
+        pbs.close()

@@ -30,17 +30,13 @@ from bftrainer_clusters.pbs.text import (
 )
 from bftrainer_clusters.simple import JobPhase
 
-NODES = sorted(path.name for path in FOLDER.glob("*pbsnodes-av.json"))
 JOBS = sorted(path.name for path in FOLDER.glob("*.qstat-f.dsv"))
-JSON_JOBS = sorted(path.name for path in FOLDER.glob("*.qstat-*f.json"))
-READERS: dict[str, Callable[[str], object]] = {
-    "pbsnodes-av.json": parse_nodes,
-    "qstat-f.dsv": jobs.parse_jobs,
-    "qstat-Qf.dsv": parse_queues,
-    "qstat-Bf.json": parse_server,
-    "list-sched.txt": parse_schedulers,
-    "pbs_rstat-F.txt": parse_reservations,
-}
+JSON_JOBS = sorted(
+    path.name
+    for end in ("f", "tf", "xf")
+    for path in FOLDER.glob(f"*.qstat-{end}.json")
+    if path.name != "idle.qstat-f.json"
+)
 
 
 def availability(name: str) -> dict[str, Availability]:
@@ -54,17 +50,8 @@ def nodes_beside(nodes: str, dsv: str) -> dict[str, Availability]:
     return {view.name: view.availability for view in views}
 
 
-@pytest.mark.parametrize("name", [path.name for path in sorted(FOLDER.iterdir())])
-def test_every_recording_of_a_query_of_the_pilot_is_read(name: str) -> None:
-    for suffix, read in READERS.items():
-        if name.endswith(suffix):
-            assert parsed(["pbs"], recorded(name), read) is not None
-
-
 @pytest.mark.parametrize("name", JSON_JOBS)
 def test_every_recorded_job_is_read(name: str) -> None:
-    if "Qf" in name or "idle" in name:
-        return
     records = jobs.parse_jobs(as_dsv(name))
     assert records
     for record in records:

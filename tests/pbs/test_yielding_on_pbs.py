@@ -63,7 +63,10 @@ def test_four_waiting_jobs_get_four_nodes_by_one_qdel(on: tuple[PbsLab, Machine]
     lab, machine_ = on
     pilot = machine_.pilot()
     machine_.submit("a", 1_000_000, 0.05, 4)
-    wait_until(lambda: len(held(lab)) == 4, "all nodes to be held", 60)
+    # Payloads that are not ready yet would be canceled by a command of their own.
+    wait_until(
+        lambda: len(held(lab)) == 4 and len(machine_.of_trainer("a")) == 4, "four nodes in use", 60
+    )
     holders, before, began_s = held(lab), len(lab.calls("qdel")), time.time()
     # Four jobs at the same moment: their queue is started when all have been submitted.
     lab.edit(lambda state: state["queues"]["main"].update(started=False))

@@ -32,7 +32,7 @@ OAR = pytest.param("oar", marks=[pytest.mark.root, pytest.mark.nightly])
 """A live OAR runs in namespaces, which only root can make. The suites take minutes there, since each
 of its decisions takes seconds; tests/oar/test_verbs_on_oar.py is shorter.
 """
-HOLDERS = ["slurm", "slurm, 3 nodes a holder", "lsf", "pbs", "memory", OAR]
+HOLDERS = ["slurm", "slurm, 3 nodes a holder", "lsf", "pbs", "pbs, 3 nodes a holder", "memory", OAR]
 """For the fixture ``cluster``, where jobs of several nodes matter."""
 
 
@@ -42,6 +42,8 @@ class ClusterUnderTest(Protocol):
     tells_for_whom: bool
     """Whether the end of a window names the job that ends it."""
     nodes_per_holder: int
+    releases_alone: bool
+    """Whether a job of several nodes can give back one, and keep the others."""
 
     def holder(self, pilot: str = "test", lease_s: float = 60.0) -> NodeHolder: ...
     def main_job(self, size: int, minutes: int) -> str: ...
@@ -63,6 +65,7 @@ class RealSlurm:
     state: Path
     tells_for_whom: bool = True
     nodes_per_holder: int = 1
+    releases_alone: bool = False
     sruns: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
     @property

@@ -47,10 +47,17 @@ class Job:
     reason: str = ""
     beside: tuple[str, ...] = ()
     is_for_several: bool = False
+    gives_back: bool = False
+    """Whether it can give back all of its nodes but the first."""
 
     @property
     def state(self) -> str:
         return self.phase.name
+
+    @property
+    def separable(self) -> frozenset[str]:
+        can = self.gives_back and self.phase is JobPhase.RUNS
+        return frozenset(self.fragments[1:]) if can else frozenset()
 
     @property
     def fragments(self) -> tuple[str, ...]:
@@ -85,6 +92,10 @@ class Jobs(NoLimits):
     traits: SchedulerTraits = TRAITS
     jobs: dict[str, Job] = field(default_factory=dict)
     ended: list[str] = field(default_factory=list)
+    taken: list[tuple[str, list[str]]] = field(default_factory=list)
+    """Nodes that jobs were to give back, by job; they do so if ``takes_nodes``."""
+    takes_nodes: bool = True
+    gives_back: bool = False
     asked_for: list[list[str]] = field(default_factory=list)
     submitted: int = 0
     fails: bool = False
@@ -106,7 +117,13 @@ class Jobs(NoLimits):
     def submit(self, claim: NodeRequest, beside: tuple[str, ...] = ()) -> str:
         with self.lock:
             self.submitted += 1
-            job = Job(str(self.submitted), claim.node, beside=beside, is_for_several=bool(beside))
+            job = Job(
+                str(self.submitted),
+                claim.node,
+                beside=beside,
+                is_for_several=bool(beside),
+                gives_back=self.gives_back,
+            )
         self.while_submitting()
         self.windows.append(claim.window_s)
         if self.fails:
@@ -125,6 +142,12 @@ class Jobs(NoLimits):
 
     def end(self, ids: list[str]) -> None:
         self.ended += ids
+
+    def release_nodes(self, job: str, nodes: list[str]) -> None:
+        self.taken.append((job, nodes))
+        if self.takes_nodes:
+            others = tuple(node for node in self.jobs[job].beside if node not in nodes)
+            self.jobs[job].beside = others
 
 
 @dataclass

@@ -30,6 +30,7 @@ class StandInLsf:
     state: Path
     tells_for_whom: bool = False
     nodes_per_holder: int = 1
+    releases_alone: bool = False
 
     def __post_init__(self) -> None:
         self.ordered = OrderedWorkers(self.state, self.lab.root, self.lab.env)

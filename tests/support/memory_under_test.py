@@ -28,6 +28,7 @@ class InMemory:
     state: Path
     tells_for_whom: bool = True
     nodes_per_holder: int = 1
+    releases_alone: bool = False
 
     def __post_init__(self) -> None:
         self.memory = MemoryScheduler({f"node{number:02d}": 2 for number in range(1, 9)})

@@ -26,6 +26,7 @@ class LiveOar:
     state: Path
     tells_for_whom: bool = True
     nodes_per_holder: int = 1
+    releases_alone: bool = False
 
     def __post_init__(self) -> None:
         self.ordered = OrderedWorkers(self.state, self.state)

@@ -31,6 +31,8 @@ NAMES = (
     "pbsnodes",
     "pbs_rstat",
     "qmgr",
+    "pbs_release_nodes",
+    "pbs_tmrsh",
 )
 MAIN = """#!/bin/sh
 date +%s.%N > {marks}/$PBS_JOBID.started
@@ -42,9 +44,16 @@ class PbsLab:
     """``env`` is what a command needs to reach it."""
 
     def __init__(
-        self, root: Path, nodes: int = 4, cpus: int = 2, gpus: int = 0, queue: str = "preempt"
+        self,
+        root: Path,
+        nodes: int = 4,
+        cpus: int = 2,
+        gpus: int = 0,
+        queue: str = "preempt",
+        server: str = "head",
     ) -> None:
         self.root = root
+        self.server = server
         self.cpus = cpus
         self.bin = root / "bin"
         self.node_names = [f"node{n:02d}" for n in range(1, nodes + 1)]
@@ -53,7 +62,8 @@ class PbsLab:
         for name in NAMES:
             path = self.bin / name
             program = f'exec {sys.executable} -S -E {STANDIN}/pbs_main.py "$@"'
-            path.write_text(f"#!/bin/sh\nexport PBS_STANDIN_COMMAND={name}\n{program}\n")
+            variables = f"PBS_STANDIN_COMMAND={name} PBS_STANDIN_SERVER={server}"
+            path.write_text(f"#!/bin/sh\nexport {variables}\n{program}\n")
             path.chmod(0o755)
 
     @property
@@ -113,13 +123,13 @@ class PbsLab:
         return text.strip().partition(".")[0]
 
     def started_s(self, id_: str) -> float | None:
-        path = self.root / f"{id_}.head.started"
+        path = self.root / f"{id_}.{self.server}.started"
         return float(path.read_text()) if path.exists() and path.read_text().strip() else None
 
     def processes_of(self, id_: str) -> list[ProcessId]:
         """Living processes with this job's id in their environment."""
         here = set(with_variable("PBS_STANDIN", str(self.root)))
-        return [p for p in with_variable("PBS_JOBID", f"{id_}.head") if p in here]
+        return [p for p in with_variable("PBS_JOBID", f"{id_}.{self.server}") if p in here]
 
     def stop(self) -> None:
         """End every job and all that is left of it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 import time
 from collections.abc import Callable
@@ -10,7 +11,10 @@ from pathlib import Path
 
 from bftrainer.cluster.model import Fragment
 from bftrainer.cluster.ports import Scheduler
+from bftrainer.fragment_names import job_of
 from bftrainer.system.clock import SystemClock
+from bftrainer.system.processes import send
+from bftrainer_clusters.on_node import job_payload, payload
 from bftrainer_clusters.pbs.config import PbsSettings
 from bftrainer_clusters.pbs.hold import PbsCluster
 from bftrainer_clusters.simple import SimpleHolder
@@ -18,6 +22,10 @@ from support.ordered_workers import OrderedWorkers
 from support.pbs_lab import PbsLab, wait_until
 
 QUEUE = "scavenge"
+
+
+def parent_of(pid: int) -> int:
+    return int(payload.read(pid, "stat").rpartition(b")")[2].split()[1])
 
 
 @dataclass
@@ -28,12 +36,26 @@ class StandInPbs:
     state: Path
     tells_for_whom: bool = True
     nodes_per_holder: int = 1
+    releases_alone: bool = True
 
     def __post_init__(self) -> None:
         self.ordered = OrderedWorkers(self.state, self.lab.root, self.lab.env)
 
     def kill_payload(self, fragment: Fragment) -> None:
-        raise NotImplementedError("holders have one node")
+        """The process itself, and not the guardian, which is its child."""
+        variables = {f"PBS_JOBID={job_of(fragment.name)}.{self.lab.server}"}
+        if self.nodes_per_holder > 1:
+            variables.add(f"{job_payload.ONE_OF_SEVERAL}={fragment.node}")
+        payloads = [
+            process
+            for process in self.lab.processes_of(job_of(fragment.name))
+            if job_payload.__file__.encode() in payload.read(process.pid, "cmdline").split(b"\0")
+            and {each.encode() for each in variables}
+            <= set(job_payload.read_variables(process.pid))
+        ]
+        pids = {process.pid for process in payloads}
+        (found,) = (p for p in payloads if parent_of(p.pid) not in pids)
+        send(found, signal.SIGKILL)
 
     @property
     def scheduler(self) -> Scheduler:
@@ -44,7 +66,12 @@ class StandInPbs:
         return self.lab.node_names
 
     def cluster(self, **settings: object) -> PbsCluster:
-        usual = {"queue": QUEUE, "timeout_s": 30.0, "start_within_s": 30.0}
+        usual = {
+            "queue": QUEUE,
+            "timeout_s": 30.0,
+            "start_within_s": 30.0,
+            "nodes_per_holder": self.nodes_per_holder,
+        }
         table = PbsSettings.model_validate({**usual, "python": sys.executable, **settings})
         return PbsCluster(table, SystemClock(), self.lab.env)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,21 +15,45 @@ def recorded(name: str) -> str:
     return (FOLDER / name).read_bytes().decode(errors="replace")
 
 
+@dataclass(frozen=True, slots=True)
+class RecordedCommand:
+    """A command that was recorded: the file of its output, its exit status, its words as shell text."""
+
+    file: str
+    status: int
+    argv: str
+
+
+def recorded_commands() -> list[RecordedCommand]:
+    """All commands, also those of which no parser reads the output."""
+    _, *lines = (FOLDER / "COMMANDS.tsv").read_text().splitlines()
+    rows = [line.split("\t") for line in lines]
+    return [RecordedCommand(row[0], int(row[4]), row[5].strip()) for row in rows]
+
+
 def status_of(name: str) -> int:
     """The exit status of a recorded command."""
-    rows = (line.split("\t") for line in (FOLDER / "COMMANDS.tsv").read_text().splitlines())
-    return next(int(row[4]) for row in rows if row[0] == name)
+    return next(command.status for command in recorded_commands() if command.file == name)
 
 
 def as_dsv(name: str) -> str:
     """A recording of ``qstat -f -F json`` as ``-F dsv`` would have printed it; a test compares the two
     where both were recorded.
     """
+    return _records_as_dsv(name, "Jobs", "Job Id")
+
+
+def queues_as_dsv(name: str) -> str:
+    """A recording of ``qstat -Qf -F json`` as ``-F dsv`` would have printed it."""
+    return _records_as_dsv(name, "Queue", "Queue")
+
+
+def _records_as_dsv(name: str, key: str, title: str) -> str:
     document = json.loads(recorded(name), strict=False)
     lines = []
-    for id_, job in document.get("Jobs", {}).items():
-        pieces = [f"{key}={_escaped(value)}" for key, value in _flat(job)]
-        lines.append("|".join((f"Job Id: {id_}", *pieces)) + "\n")
+    for id_, record in document.get(key, {}).items():
+        pieces = [f"{key}={_escaped(value)}" for key, value in _flat(record)]
+        lines.append("|".join((f"{title}: {id_}", *pieces)) + "\n")
     return "".join(lines)
 
 

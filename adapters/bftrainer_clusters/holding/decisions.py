@@ -4,8 +4,10 @@ steps out. No clock, no I/O.
 Each function returns the fragments that have changed, and the steps to take. Fragments come with
 the others of their jobs.
 
-A holder job of several nodes is preempted and released as a whole. Slurm could shrink a job to some
-of its nodes, but loses sight of the others: see slurm/several_nodes.py.
+A holder job of several nodes is preempted as a whole. It is released as a whole too, but for nodes
+that the scheduler can take from a running job (PBS: ``pbs_release_nodes``): once the payload there
+has left, its node is given back, and the others are kept. Slurm could shrink a job to some of its
+nodes, but loses sight of the others: see slurm/several_nodes.py.
 """
 
 from __future__ import annotations
@@ -27,6 +29,8 @@ from bftrainer_clusters.holding.submission_history import (
 PAYLOAD_ENDS_S = 5.0
 """A payload reads its lease once a second."""
 _END_AGAIN_S = 5.0
+_RELEASE_ALONE_S = 20.0
+"""A job of which a node has not been given back so long after its release ends as a whole."""
 
 FragmentsByName = Mapping[str, HolderFragment]
 
@@ -34,12 +38,13 @@ FragmentsByName = Mapping[str, HolderFragment]
 @dataclass(frozen=True, slots=True)
 class HoldingSteps:
     """What follows from a decision: the ``changed`` fragments, and steps in the order in which they
-    are taken: leases of ``mark_released`` fragments, jobs whose payloads are told to ``leave``,
-    jobs to ``end``.
+    are taken: leases of ``mark_released`` fragments, fragments whose nodes are ``taken`` from their
+    jobs, jobs whose payloads are told to ``leave``, jobs to ``end``.
     """
 
     changed: FragmentsByName = field(default_factory=dict)
     mark_released: tuple[str, ...] = ()
+    taken: tuple[str, ...] = ()
     leave: tuple[str, ...] = ()
     end: tuple[str, ...] = ()
     outcomes: tuple[HolderOutcome, ...] = ()
@@ -54,6 +59,7 @@ class _JobsDraft:
         self.before, self.now_s, self.cancels_ended = fragments, now_s, cancels_ended
         self.after = dict(fragments)
         self.marked: dict[str, None] = {}
+        self.taken: dict[str, None] = {}
         self.leaving: dict[str, None] = {}
         self.ended: dict[str, None] = {}
         self.outcomes: list[HolderOutcome] = []
@@ -74,6 +80,22 @@ class _JobsDraft:
         self.marked[held.name] = None
         return self.put(held.released(self.now_s))
 
+    def leaves_alone(self, held: HolderFragment) -> bool:
+        """Whether the node of a released fragment is given back by its job, which goes on."""
+        if not held.is_released or not held.fragment.is_separable:
+            return False
+        return not all(other.is_released for other in self.members(held.job))
+
+    def take(self, held: HolderFragment) -> None:
+        """Take the node of a fragment that leaves alone from its job, once its payload has left or
+        does not; end the job where that has failed for too long.
+        """
+        waited_s = self.now_s - held.since_s
+        if waited_s > _RELEASE_ALONE_S:
+            self.end_whole(self.members(held.job), f"{held.node} could not be given back alone")
+        elif held.payload_left or waited_s > _END_AGAIN_S:
+            self.taken[held.name] = None
+
     def end(self, fragments: Iterable[HolderFragment]) -> None:
         """End the jobs of released fragments; a job for several nodes only once all its fragments
         are released.
@@ -84,9 +106,11 @@ class _JobsDraft:
 
     def leave(self, fragments: Iterable[HolderFragment]) -> None:
         """End jobs that are released as a whole: their payloads are told to leave where these
-        run.
+        run. A node that is given back alone needs no more than its lease.
         """
         for held in fragments:
+            if self.leaves_alone(held):
+                continue
             (self.ended if held.is_pending else self.leaving)[held.job] = None
 
     def end_whole(self, members: list[HolderFragment], why: str) -> None:
@@ -110,8 +134,8 @@ class _JobsDraft:
         if marks.leaving is not None and not held.is_gone:
             had_left = held.payload_left
             held = self.put(held.left(marks.leaving, self.now_s))
-            if self.cancels_ended and held.payload_left and not had_left:
-                self.ended[held.job] = None
+            if held.payload_left and not had_left:
+                self._payload_left(held)
             # It left unasked: the whole job is preempted, or about to end.
             if is_one_of_several(name) and not held.is_released:
                 for other in self.members(held.job):
@@ -124,6 +148,15 @@ class _JobsDraft:
             held = self.put(held.reaching(*ready_since(marks.ready)).with_gpus(marks.ready))
         return held
 
+    def _payload_left(self, held: HolderFragment) -> None:
+        """Take note that a payload has just ended: its node is given back, or its job is ended once
+        more, as soon as no payload of the job is left.
+        """
+        if self.leaves_alone(held):
+            self.take(held)
+        elif self.cancels_ended and all(o.payload_left for o in self.members(held.job)):
+            self.ended[held.job] = None
+
     def steps(self) -> HoldingSteps:
         """Return the steps of the draft, with the fragments that have really changed."""
         before = self.before
@@ -132,8 +165,9 @@ class _JobsDraft:
             for n, held in self.after.items()
             if held is not before.get(n) and held != before.get(n)
         }
+        taken = tuple(name for name in self.taken if self.after[name].job not in self.ended)
         jobs = tuple(self.leaving), tuple(self.ended)
-        return HoldingSteps(changed, tuple(self.marked), *jobs, tuple(self.outcomes))
+        return HoldingSteps(changed, tuple(self.marked), taken, *jobs, tuple(self.outcomes))
 
 
 def after_marks(
@@ -156,12 +190,13 @@ def released(fragments: FragmentsByName, names: Collection[str], now_s: float) -
     wants.
 
     A payload ends the workers, and its job; it needs no command if it is preempted. The other nodes
-    of a job for several are released with it.
+    of a job for several are released with it, unless the job can give it back alone.
     """
     draft = _JobsDraft(fragments, now_s)
     ending = [draft.release(fragments[name]) for name in sorted(names)]
     for cause in tuple(ending):
-        ending += draft.release_with(cause)
+        if not cause.fragment.is_separable:
+            ending += draft.release_with(cause)
     draft.leave(held for held in ending if not held.payload_left)
     return draft.steps()
 
@@ -232,6 +267,9 @@ def after_list(
             continue
         _note_job_changes(draft, name, job, answer, rules)
     moving = [held for held in draft.after.values() if not held.is_at_rest]
+    for held in moving:
+        if not held.is_gone and draft.leaves_alone(held):
+            draft.take(held)
     # Try again where it had no effect: a command failed, or a payload hangs.
     draft.end(held for held in moving if held.is_pending or now_s - held.since_s > _END_AGAIN_S)
     return draft.steps()

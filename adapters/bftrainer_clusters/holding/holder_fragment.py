@@ -188,11 +188,18 @@ class HolderFragment:
             case JobPhase.RUNS if self.name not in job.fragments:
                 return held.become(FragmentPhase.GONE, now_s, "its job has given the node back")
             case JobPhase.RUNS:
-                return held._running_until(job.ends_s, now_s)
+                is_separable = held.name in job.separable
+                return held._separable(is_separable)._running_until(job.ends_s, now_s)
             case JobPhase.WAITS:
                 return held if held.reason == job.reason else replace(held, reason=job.reason)
             case JobPhase.SUSPENDED | JobPhase.BLOCKS:
                 return held
+
+    def _separable(self, is_separable: bool) -> HolderFragment:
+        """Return the fragment as one whose job can give back its node alone, or cannot."""
+        if self.fragment.is_separable is is_separable:
+            return self
+        return replace(self, fragment=replace(self.fragment, is_separable=is_separable))
 
     def _running_until(self, ends_s: float | None, now_s: float) -> HolderFragment:
         """Return the fragment with its job running until ``ends_s`` (None: unknown)."""

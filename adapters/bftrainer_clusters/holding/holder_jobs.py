@@ -76,6 +76,10 @@ class ListedJob(Protocol):
         """
 
     @property
+    def separable(self) -> frozenset[str]:
+        """Those of its fragments that the job, which runs, can give back and keep the others."""
+
+    @property
     def phase(self) -> JobPhase: ...
 
     @property
@@ -263,6 +267,12 @@ class HolderJobs(Protocol[SettingsT_contra]):
         their nodes soonest.
         """
         self.end(ids)
+
+    def release_nodes(self, job: str, nodes: list[str]) -> None:
+        """Give back some nodes of a job, which keeps the others. If the scheduler does not answer,
+        nothing happens: it is asked again. Only called for :attr:`ListedJob.separable` fragments.
+        """
+        raise SchedulerError("holders of several nodes end as a whole")
 
     def end(self, ids: list[str]) -> None:
         """End one or more jobs. If the scheduler does not answer, nothing happens: the lease ends

@@ -27,7 +27,13 @@ from bftrainer.cluster.model import (
 )
 from bftrainer.decide.domain.node_stages import NodeStage
 from bftrainer.errors import CommandError, PostponedError, SchedulerError
-from bftrainer.fragment_names import fragment_name, id_in_job, is_one_of_several
+from bftrainer.fragment_names import (
+    fragment_name,
+    id_in_job,
+    is_one_of_several,
+    job_of,
+    node_of,
+)
 from bftrainer.system.clock import Clock
 from bftrainer_clusters.holding import decisions
 from bftrainer_clusters.holding.batches import (
@@ -370,6 +376,11 @@ class JobHolder(Generic[SettingsT]):
         self._table.put(steps.changed)
         for outcome in steps.outcomes:
             self._apply_outcome(outcome)
+        taken: dict[str, list[str]] = {}
+        for name in steps.taken:
+            taken.setdefault(job_of(name), []).append(node_of(name))
+        for job, nodes in taken.items():
+            self._jobs.release_nodes(job, nodes)
         if steps.leave:
             self._jobs.leave(list(steps.leave))
         if steps.end:

@@ -36,6 +36,8 @@ else:
     sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
     import payload  # type: ignore[import-not-found,no-redef]
 
+ONE_OF_SEVERAL = "BFTRAINER_HOLDER_NODE"
+"""Where the job has several nodes, the name of this one: a variable that holder.sh sets."""
 PREEMPTED = (*payload.PREEMPTED, signal.SIGUSR2, signal.SIGTSTP)
 _PR_SET_CHILD_SUBREAPER = 36
 
@@ -43,12 +45,15 @@ _PR_SET_CHILD_SUBREAPER = 36
 class JobSweep(payload.Sweep):
     """Kills every process of the job on this node except the payload, its guardian and their
     ancestors. ``variable`` is the environment variable with the job's id, ``me`` the pid of the
-    process that sweeps.
+    process that sweeps. A process that names another node of the job is none of this node's: a host
+    may have several nodes.
     """
 
     def __init__(self, variable, job, me):  # type: (str, str, int) -> None
         payload.Sweep.__init__(self, job, me)
         self.mark = (variable + "=" + job).encode()
+        self.of_node = (ONE_OF_SEVERAL + "=").encode()
+        self.here = self.of_node + os.environ.get(ONE_OF_SEVERAL, "").encode()
 
     def look(self):  # type: () -> None
         """Reap what has ended in quiet times."""
@@ -61,8 +66,10 @@ class JobSweep(payload.Sweep):
         return killed
 
     def of_job(self, pid):  # type: (int) -> bool
-        """Return whether a process has the job's id in its environment."""
-        return self.mark in read_variables(pid)
+        """Return whether a process has the job's id in its environment, and names no other node."""
+        variables = read_variables(pid)
+        nodes = [value for value in variables if value.startswith(self.of_node)]
+        return self.mark in variables and nodes in ([], [self.here])
 
     def find(self):  # type: () -> set[int]
         """Return the processes to kill: all of the job, without the process that sweeps, this one
@@ -71,6 +78,14 @@ class JobSweep(payload.Sweep):
         live = payload.processes(self.others)
         spared = {self.me, os.getpid(), *ancestors(live, self.me), *ancestors(live, os.getpid())}
         return {pid for pid in live if pid not in spared and self.of_job(pid)}
+
+
+def folder_of(holders, node, job):  # type: (str, str, str) -> str
+    """Return the folder of a fragment: it has the job's id without the name of a server, and the
+    node where the job has several.
+    """
+    suffix = "." + node if ONE_OF_SEVERAL in os.environ else ""
+    return os.path.join(holders, node + "#" + job.partition(".")[0] + suffix)
 
 
 def become_reaper():  # type: () -> None
@@ -125,14 +140,16 @@ def main(holders, lease_s, notice_s, node, variable):
     the node before ends.
     """
     job = os.environ[variable]
-    folder = os.path.join(holders, node + "#" + job.partition(".")[0])
+    folder = folder_of(holders, node, job)
     if payload.contents(os.path.join(folder, "leaving")):
         sys.stderr.write("payload: this job was started again; it ends\n")
         return
     become_reaper()
     start_guardian(variable, job)
     sweep = JobSweep(variable, job, os.getpid())
-    payload.hold(folder, lease_s, sweep, PREEMPTED, notice_s=notice_s)
+    # A lapse ends the payloads of the job's other nodes too (holder.sh).
+    status = 1 if ONE_OF_SEVERAL in os.environ else 0
+    payload.hold(folder, lease_s, sweep, PREEMPTED, lapse_status=status, notice_s=notice_s)
 
 
 if __name__ == "__main__":

@@ -31,6 +31,7 @@ import time
 POLL_S = 0.1
 ALIVE_S = 10.0
 PRIVATE = 0o077
+ONE_OF_SEVERAL = "BFTRAINER_HOLDER_NODE"  # as in job_payload.py
 _PR_SET_PDEATHSIG = 1
 
 
@@ -179,7 +180,8 @@ def main(holders, node, variable, kept, prefix):  # type: (str, str, str, str, l
     """Poll for orders, and start their workers, until the payload ends this process. The arguments
     are those of the command, in its order (see above).
     """
-    folder = os.path.join(holders, node + "#" + os.environ[variable].partition(".")[0])
+    several = "." + node if ONE_OF_SEVERAL in os.environ else ""
+    folder = os.path.join(holders, node + "#" + os.environ[variable].partition(".")[0] + several)
     if read(os.path.join(folder, "leaving")):
         return  # the job was started again, and its payload ends it
     work = os.path.join(folder, "work")
@@ -190,7 +192,7 @@ def main(holders, node, variable, kept, prefix):  # type: (str, str, str, str, l
     variables = {
         name: value
         for name, value in os.environ.items()
-        if name == variable or name.startswith(kept_prefixes)
+        if name in (variable, ONE_OF_SEVERAL) or name.startswith(kept_prefixes)
     }
     workers = {}  # type: dict[str, StartedWorker | None]  # by order; None: it has ended
     while True:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from pydantic import model_validator
+from typing import Annotated
+
+from pydantic import Field, model_validator
 
 from bftrainer.config.trainer_file import Positive
 from bftrainer.errors import InvalidValueError
@@ -41,6 +43,10 @@ class PbsSettings(HolderSettings):
     """Further resources in a holder's request for its node, such as "mem=200gb"."""
     reservations: bool = True
     """Read reservations (pbs_rstat)."""
+    nodes_per_holder: Annotated[int, Field(ge=1, le=64)] = 1
+    """Maximum number of nodes that share a holder job. Fewer jobs, where the site limits them; PBS
+    preempts all nodes of a job together.
+    """
     start_within_s: Positive = 15.0
     """A holder that has not started within this time after qsub is deleted."""
     timeout_s: Positive = 15.0

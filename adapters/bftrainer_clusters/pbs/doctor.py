@@ -8,6 +8,7 @@ status, for an issue.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from bftrainer.cluster.model import Availability
@@ -15,6 +16,7 @@ from bftrainer.counted import counted
 from bftrainer.decide.domain.checks import Check, CheckStatus
 from bftrainer.errors import CommandError, SchedulerError
 from bftrainer.system import command
+from bftrainer.system.command import Output, Parsed
 from bftrainer.system.users import own_name
 from bftrainer_clusters.pbs import jobs
 from bftrainer_clusters.pbs.config import PbsSettings
@@ -22,10 +24,12 @@ from bftrainer_clusters.pbs.observe import (
     NODES_ARGV,
     RESERVATIONS_ARGV,
     PbsCommands,
-    ask_about_queue,
-    ask_server,
+    QueueVerdict,
+    verdict_on_queue,
 )
 from bftrainer_clusters.pbs.queue import (
+    PbsSchedulerFacts,
+    PbsServer,
     parse_queues,
     parse_schedulers,
     parse_server,
@@ -33,8 +37,9 @@ from bftrainer_clusters.pbs.queue import (
     schedulers_argv,
     server_argv,
 )
-from bftrainer_clusters.pbs.text import parse_nodes, parse_reservations
+from bftrainer_clusters.pbs.text import PbsNodes, parse_nodes, parse_reservations
 
+_QUEUE = "queue"
 _SEND_IN = "please attach this file to an issue"
 
 
@@ -49,79 +54,89 @@ def examine_pbs(
     the pilot ends holders for main jobs itself. ``environment`` is that of the pilot's process, and
     ``env`` is added to that of each command.
     """
-    commands = PbsCommands(settings.timeout_s, env or {})
-    questions: list[tuple[str, Sequence[str], Callable[[str], str]]] = [
-        ("nodes", NODES_ARGV, lambda text: _nodes(text, settings.gpu_resource)),
-        ("jobs", jobs.jobs_argv(), lambda text: counted(len(jobs.parse_jobs(text)), "job")),
-        ("ids", ["qselect"], lambda text: counted(len(jobs.parse_ids(text)), "job")),
-        (
-            "holders",
-            jobs.own_argv(own_name()),
-            lambda text: counted(len(jobs.parse_ids(text)), "holder"),
-        ),
-        ("queues", queues_argv(), lambda text: counted(len(parse_queues(text)), "queue")),
-        (
-            "schedulers",
-            schedulers_argv(),
-            lambda text: ", ".join(
-                f"{scheduler.name}: preempt_order {scheduler.order}"
-                for scheduler in parse_schedulers(text)
-            ),
-        ),
-        ("server", server_argv(), lambda text: f"PBS {parse_server(text).version}"),
-    ]
+    examination = _Examination(PbsCommands(settings.timeout_s, env or {}), keep_in)
+    examination.ask(
+        "nodes", NODES_ARGV, lambda text: parse_nodes(text, settings.gpu_resource), _nodes
+    )
+    examination.ask("jobs", jobs.jobs_argv(), jobs.parse_jobs, _number_of("job"))
+    examination.ask("ids", ["qselect"], jobs.parse_ids, _number_of("job"))
+    examination.ask("holders", jobs.own_argv(own_name()), jobs.parse_ids, _number_of("holder"))
+    queues = examination.ask("queues", queues_argv(), parse_queues, _number_of("queue"))
+    schedulers = examination.ask("schedulers", schedulers_argv(), parse_schedulers, _orders)
+    server = examination.ask(
+        "server", server_argv(), parse_server, lambda server: f"PBS {server.version}"
+    )
     if settings.reservations:
-        questions.append(
-            (
-                "reservations",
-                RESERVATIONS_ARGV,
-                lambda text: counted(len(parse_reservations(text)), "reservation"),
-            )
-        )
-    checks = [_ask(name, argv, read, commands, keep_in) for name, argv, read in questions]
-    checks += _server(commands, ends_holders, environment or {})
-    return [*checks, *_queue(settings, commands, ends_holders)]
+        reservation = _number_of("reservation")
+        examination.ask("reservations", RESERVATIONS_ARGV, parse_reservations, reservation)
+    checks = examination.checks
+    if server is not None:
+        checks += _server(server, ends_holders, environment or {})
+    if queues is None or schedulers is None or server is None:
+        unknown = "unknown without the answers about queues, schedulers and the server"
+        return [*checks, Check.broken(_QUEUE, unknown)]
+    verdict = verdict_on_queue(queues, schedulers, server, settings, ends_holders)
+    return [*checks, *_queue(verdict, settings.queue, ends_holders)]
 
 
-def _nodes(text: str, gpu_resource: str) -> str:
-    views = parse_nodes(text, gpu_resource).views
-    idle = sum(view.availability is Availability.FREE for view in views)
-    return f"{counted(len(views), 'node')}, {idle} idle"
+def _nodes(nodes: PbsNodes) -> str:
+    idle = sum(view.availability is Availability.FREE for view in nodes.views)
+    return f"{counted(len(nodes.views), 'node')}, {idle} idle"
 
 
-def _ask(
-    name: str,
-    argv: Sequence[str],
-    read: Callable[[str], str],
-    commands: PbsCommands,
-    keep_in: Path,
-) -> Check:
-    """Run one query and parse its answer. What is not understood is kept in a file."""
-    try:
-        output = commands.outcome(argv)
-    except CommandError as error:
-        state = CheckStatus.MISSING if error.problem == "not found" else CheckStatus.BROKEN
-        return Check(name, state, str(error))
-    try:
-        if output.status:
-            raise command.failure(argv, output)
-        return Check.ok(name, f"{argv[0]}: {command.parsed(argv, output.out, read)}")
-    except (CommandError, SchedulerError) as error:
-        keep_in.mkdir(parents=True, exist_ok=True)
-        path = keep_in / f"pbs-{name}.txt"
+def _orders(schedulers: Sequence[PbsSchedulerFacts]) -> str:
+    return ", ".join(
+        f"{scheduler.name}: preempt_order {scheduler.order}" for scheduler in schedulers
+    )
+
+
+def _number_of(noun: str) -> Callable[[Sequence[object]], str]:
+    return lambda records: counted(len(records), noun)
+
+
+@dataclass
+class _Examination:
+    """The checks so far, one for each query. What is not understood is kept in ``keep_in``."""
+
+    commands: PbsCommands
+    keep_in: Path
+    checks: list[Check] = field(default_factory=list)
+
+    def ask(
+        self,
+        name: str,
+        argv: Sequence[str],
+        parse: Callable[[str], Parsed],
+        describe: Callable[[Parsed], str],
+    ) -> Parsed | None:
+        """Run one query, note its check, and return its answer; None where there is none."""
+        try:
+            output = self.commands.outcome(argv)
+        except CommandError as error:
+            state = CheckStatus.MISSING if error.problem == "not found" else CheckStatus.BROKEN
+            self.checks.append(Check(name, state, str(error)))
+            return None
+        try:
+            if output.status:
+                raise command.failure(argv, output)
+            answer = command.parsed(argv, output.out, parse)
+        except (CommandError, SchedulerError) as error:
+            path = self._keep(name, argv, output)
+            self.checks.append(Check.broken(name, str(error), f"{_SEND_IN}: {path}"))
+            return None
+        self.checks.append(Check.ok(name, f"{argv[0]}: {describe(answer)}"))
+        return answer
+
+    def _keep(self, name: str, argv: Sequence[str], output: Output) -> Path:
+        self.keep_in.mkdir(parents=True, exist_ok=True)
+        path = self.keep_in / f"pbs-{name}.txt"
         text = f"{output.out}--- stderr\n{output.err}--- status {output.status}\n"
         path.write_text(f"$ {' '.join(argv)}\n{text}", encoding="utf-8")
-        return Check.broken(name, str(error), f"{_SEND_IN}: {path}")
+        return path
 
 
-def _server(
-    commands: PbsCommands, ends_holders: bool, environment: Mapping[str, str]
-) -> list[Check]:
+def _server(server: PbsServer, ends_holders: bool, environment: Mapping[str, str]) -> list[Check]:
     """Check what the server lets this user see and end."""
-    try:
-        server = ask_server(commands)
-    except (CommandError, SchedulerError):
-        return []  # the query's own check says so
     checks = []
     if not server.shows_jobs:
         detail = "users do not see the jobs of others (query_other_jobs = False)"
@@ -144,22 +159,17 @@ def _server(
     return checks
 
 
-def _queue(settings: PbsSettings, commands: PbsCommands, ends_holders: bool) -> list[Check]:
+def _queue(verdict: QueueVerdict, queue: str, ends_holders: bool) -> list[Check]:
     """Check whether main jobs get the nodes of holders in the configured queue."""
-    name = "queue"
-    try:
-        verdict = ask_about_queue(commands, settings, ends_holders)
-    except (CommandError, SchedulerError) as error:
-        return [Check.broken(name, str(error))]
     warnings = [
-        Check.warning("kill_delay", text, f"qmgr -c 'set queue {settings.queue} kill_delay = 10'")
+        Check.warning("kill_delay", text, f"qmgr -c 'set queue {queue} kill_delay = 10'")
         for text in verdict.warnings
     ]
     if verdict.reasons:
         reasons = "; ".join(verdict.reasons)
-        return [Check.broken(name, reasons, "docs/pbs.md shows the settings"), *warnings]
+        return [Check.broken(_QUEUE, reasons, "docs/pbs.md shows the settings"), *warnings]
     if ends_holders:
-        detail = f"{settings.queue} suspends no holder; the pilot ends them for main jobs itself"
+        detail = f"{queue} suspends no holder; the pilot ends them for main jobs itself"
     else:
-        detail = f"PBS deletes jobs of {settings.queue} for main jobs: holders may run there"
-    return [Check.ok(name, detail), *warnings]
+        detail = f"PBS deletes jobs of {queue} for main jobs: holders may run there"
+    return [Check.ok(_QUEUE, detail), *warnings]

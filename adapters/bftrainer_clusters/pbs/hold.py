@@ -215,6 +215,22 @@ class PbsCluster(SimpleCluster[PbsSettings]):
         """
         self.cancel(ids)
 
+    @property
+    def nodes_per_job(self) -> int:
+        """As configured."""
+        return self.settings.nodes_per_holder
+
+    def release_nodes(self, job: str, nodes: Sequence[str]) -> None:
+        """Run pbs_release_nodes once for all. A job of another owner, which is the same user on
+        another host, keeps its nodes until it ends.
+        """
+        if job in self._refused:
+            return
+        argv = jobs.release_argv(self._full_ids.get(job, job), nodes)
+        output = self.commands.outcome(argv)
+        if output.status and not jobs.says_only_harmless(output.err):
+            raise command.failure(argv, output)
+
     def unknown(self, ids: Sequence[str]) -> frozenset[str]:
         """Ask for these jobs, once; PBS names each that it does not know."""
         _, unknown = self.commands.jobs(ids)
@@ -241,6 +257,8 @@ class PbsCluster(SimpleCluster[PbsSettings]):
         """Return why holders must not run in the configured queue, in one line; empty if they may
         run.
         """
+        if reason := _why_not_several(self.settings):
+            return reason
         verdict = ask_about_queue(self.commands, self.settings, self.way is GiveWay.YIELD)
         self._warnings = verdict.warnings
         return "; ".join(verdict.reasons)
@@ -270,6 +288,9 @@ class PbsCluster(SimpleCluster[PbsSettings]):
         return self.commands.ask(argv, parse)
 
 
+_STARTS_SEVERAL = "pbs_tmrsh"
+"""What a script contains that starts a payload on each node."""
+_SCRIPT_CHARACTERS = 1_000_000
 _LIMITS = (
     "per-user limit",
     "per-project limit",
@@ -280,6 +301,22 @@ _LIMITS = (
     "would exceed",
     "Maximum number of jobs",
 )
+
+
+def _why_not_several(settings: PbsSettings) -> str:
+    """Return why holders cannot have several nodes with the site's own job script, if they are to
+    have them; else an empty text.
+    """
+    script = settings.holder_script
+    if settings.nodes_per_holder == 1 or script is None or not script.is_file():
+        return ""
+    with script.open(errors="replace") as file:
+        if _STARTS_SEVERAL in file.read(_SCRIPT_CHARACTERS):
+            return ""
+    return (
+        f"pbs.nodes_per_holder is {settings.nodes_per_holder}, but {script} starts its payload on "
+        "one node; compare it with the installed holder.sh"
+    )
 
 
 def _is_over(job: PbsRecord) -> bool:

@@ -52,14 +52,18 @@ _HARMLESS = re.compile(
 
 
 def submit_argv(settings: PbsSettings, job: JobRequest, cpus: int) -> list[str]:
-    """Build the ``qsub`` command of one holder, for a node with so many ``cpus`` (0: not known)."""
-    chunk = [f"1:{settings.node_resource}={job.node}"]
-    if cpus:
-        chunk.append(f"ncpus={cpus}")
+    """Build the ``qsub`` command of one holder, for nodes with so many ``cpus`` each (0: not
+    known).
+    """
+    amounts = [f"ncpus={cpus}"] if cpus else []
     if job.gpus:
-        chunk.append(f"{settings.gpu_resource}={job.gpus}")
+        amounts.append(f"{settings.gpu_resource}={job.gpus}")
     if settings.chunk:
-        chunk.append(settings.chunk)
+        amounts.append(settings.chunk)
+    chunks = [
+        ":".join((f"1:{settings.node_resource}={node}", *amounts))
+        for node in (job.node, *job.beside)
+    ]
     return [
         "qsub",
         "-q",
@@ -79,9 +83,9 @@ def submit_argv(settings: PbsSettings, job: JobRequest, cpus: int) -> list[str]:
         "-N",
         HOLDER_NAME,
         "-l",
-        f"select={':'.join(chunk)}",
+        f"select={'+'.join(chunks)}",
         "-l",
-        "place=exclhost",
+        "place=scatter:exclhost" if job.beside else "place=exclhost",
         "-l",
         f"walltime={clock_time(60 * job.minutes)}",
         "-v",
@@ -174,7 +178,14 @@ def holder_record(job: PbsRecord, queue: str) -> JobRecord:
         ends_s(job) if runs else None,
         _reason(job),
         "" if job.get("queue") == queue else f"in queue {job.get('queue')}, not {queue}",
+        hosts_of(job) if runs else (),
     )
+
+
+def hosts_of(job: PbsRecord) -> tuple[str, ...]:
+    """Return the hosts in ``n1/0*8+n2/0*8``, each once; the first process is on the first one."""
+    places = job.get("exec_host").split("+")
+    return tuple(dict.fromkeys(host for place in places if (host := place.partition("/")[0])))
 
 
 def _reason(job: PbsRecord) -> str:
@@ -216,6 +227,14 @@ def signal_argv(ids: Collection[str], number: signal.Signals) -> list[str]:
     return ["qsig", "-s", number.name, *sorted(ids)]
 
 
+def release_argv(job: str, nodes: Collection[str]) -> list[str]:
+    """Build the command that takes nodes from a running job, which keeps the others. PBS refuses
+    the node of the job's first process, and any node in the job's first two seconds.
+    """
+    assert nodes, "pbs_release_nodes needs a node"
+    return ["pbs_release_nodes", "-j", job, *sorted(nodes)]
+
+
 def shorten_argv(job: str, ran_s: float, seconds: float) -> list[str]:
     """Build the command that lets a job, which has run for ``ran_s``, end after so many seconds
     more at the latest. A limit counts from the job's start; an owner may only lower it.
@@ -249,3 +268,51 @@ def places_of(records: Sequence[PbsRecord]) -> list[str]:
         elif phase_of(job) in (JobPhase.RUNS, JobPhase.SUSPENDED, JobPhase.LEAVES):
             places.append(job.get("exec_vnode"))
     return [place for place in places if vnodes_of(place)]
+
+
+def hides_tasks(array: PbsRecord, shown: Collection[int]) -> bool:
+    """Return whether an array may have jobs with nodes that pbsnodes does not show: suspended ones,
+    which the array counts as running. ``shown`` are the indices of its jobs that pbsnodes has shown
+    after the array was listed.
+
+    An index that was still to run when the array was listed has started since, and is not among
+    those that are counted.
+    """
+    counts = dict(re.findall(r"(\w+):(\d{1,9})", array.get("array_state_count"), re.ASCII))
+    remaining = _indices(array.get("array_indices_remaining"))
+    if not array.is_whole or "Running" not in counts or remaining is None:
+        return True
+    had_nodes = int(counts["Running"]) + int(counts.get("Exiting", 0))
+    return had_nodes > sum(not any(index in indices for indices in remaining) for index in shown)
+
+
+def _indices(text: str) -> tuple[range, ...] | None:
+    """Parse indices of an array, ``0-3,7,10-20:2`` or ``-`` for none; None for anything else."""
+    if text == "-":
+        return ()
+    ranges = []
+    for part in text.split(","):
+        match = re.fullmatch(r"(\d{1,9})(?:-(\d{1,9})(?::(\d{1,9}))?)?", part, re.ASCII)
+        if match is None or match[3] == "0":
+            return None
+        first, last = int(match[1]), int(match[2] or match[1])
+        ranges.append(range(first, last + 1, int(match[3] or 1)))
+    return tuple(ranges)
+
+
+def indices_by_array(ids: Iterable[str]) -> dict[str, set[int]]:
+    """Return the indices of jobs of arrays among these ids (``411[2].head``), by the number of the
+    array (``411``).
+    """
+    by_array: dict[str, set[int]] = {}
+    for id_ in ids:
+        if (match := re.match(r"(\d+)\[(\d{1,9})\]", id_, re.ASCII)) is not None:
+            by_array.setdefault(match[1], set()).add(int(match[2]))
+    return by_array
+
+
+def may_have_nodes(line: bytes) -> bool:
+    """Return whether a line of ``qstat -f -F dsv`` may be of a job that has nodes. Text of users
+    cannot make it look as if it had none.
+    """
+    return b"exec_vnode=" in line

@@ -3,7 +3,7 @@ calls.
 
 PBS shows its plan as ``estimated.start_time`` and ``estimated.exec_vnode`` of the first
 backfill_depth waiting jobs, to every user. Jobs are read before nodes: a job that starts in between
-shows on its nodes.
+shows on its nodes. Arrays are read after them, since nodes show which arrays have suspended jobs.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from bftrainer_clusters.pbs.config import PbsSettings
 from bftrainer_clusters.pbs.node_waits import node_waits
 from bftrainer_clusters.pbs.queue import (
     PbsQueue,
+    PbsSchedulerFacts,
     PbsServer,
     parse_queues,
     parse_schedulers,
@@ -57,6 +58,10 @@ class PbsCommands:
     def outcome(self, argv: Sequence[str]) -> Output:
         return command.outcome(argv, timeout_s=self.timeout_s, env={**self.env, **ENVIRONMENT})
 
+    def outcome_of_lines(self, argv: Sequence[str], keep: Callable[[bytes], bool]) -> Output:
+        env = {**self.env, **ENVIRONMENT}
+        return command.outcome_of_lines(argv, keep, timeout_s=self.timeout_s, env=env)
+
     def ask(self, argv: Sequence[str], parse: Callable[[str], Parsed]) -> Parsed:
         """Run a command and parse its answer. Any status but 0 is an error: a dead server's qstat
         prints a document without jobs.
@@ -86,7 +91,7 @@ class PbsCommands:
         return records, unknown
 
     def all_jobs(self) -> tuple[PbsRecord, ...]:
-        """Return all jobs of all users that are not over, and the jobs of arrays that have begun.
+        """Return all jobs of all users that are not over; an array is one of them.
 
         A list that is cut at the end of a line looks complete, so the ids are asked for before, and
         once more where some are missing.
@@ -98,16 +103,30 @@ class PbsCommands:
             missing &= set(self.ask(["qselect"], jobs.parse_ids))
         if missing:
             raise SchedulerError(f"qstat: output truncated: job {min(missing)} is missing")
-        arrays = [job.id for job in records if job.is_whole and job.get("job_state") == "B"]
-        if arrays:
-            records = tuple(record for record in records if record.id not in arrays)
-            records += self.jobs_of_arrays(arrays)
         return records
 
-    def jobs_of_arrays(self, arrays: Collection[str]) -> tuple[PbsRecord, ...]:
-        """Return arrays and their jobs: a suspended one is in no other list."""
+    def hidden_tasks(
+        self, records: Sequence[PbsRecord], shown: Collection[str]
+    ) -> tuple[PbsRecord, ...]:
+        """Return the jobs with nodes of those arrays that have some which pbsnodes does not show. A
+        suspended one is in no other list.
+
+        An array may have a hundred thousand jobs, and PBS prints all of them with all attributes:
+        so only these arrays are asked for, and only lines of jobs with nodes are held. ``shown``
+        are the ids that pbsnodes has shown after ``records`` were listed.
+        """
+        indices = jobs.indices_by_array(shown)
+        arrays = [
+            job.id
+            for job in records
+            if "[]" in job.id
+            and job.get("job_state") in ("", "B")
+            and jobs.hides_tasks(job, indices.get(job.id.partition("[")[0], ()))
+        ]
+        if not arrays:
+            return ()
         argv = jobs.jobs_argv(arrays, "-t")
-        output = self.outcome(argv)
+        output = self.outcome_of_lines(argv, jobs.may_have_nodes)
         is_over = output.status in _UNKNOWN_JOB_STATUS and unknown_jobs(output.err)
         if output.status and not is_over:
             raise command.failure(argv, output)
@@ -151,7 +170,8 @@ class PbsScheduler:
         )
         nodes = replace(nodes, at_s=nodes.at_s + self.ahead_s)
         waiting = [job for job in records if job.is_whole and _waits(job)]
-        views = nodes.occupied(jobs.places_of(records), map(plan_of, waiting))
+        with_nodes = (*records, *self.commands.hidden_tasks(records, nodes.jobs))
+        views = nodes.occupied(jobs.places_of(with_nodes), map(plan_of, waiting))
         return Observation(
             nodes.at_s,
             views,
@@ -232,7 +252,19 @@ def ask_about_queue(
     """
     queues = commands.ask(queues_argv(), parse_queues)
     schedulers = commands.ask(schedulers_argv(), parse_schedulers)
-    server = ask_server(commands)
+    return verdict_on_queue(queues, schedulers, ask_server(commands), settings, ends_holders)
+
+
+def verdict_on_queue(
+    queues: Sequence[PbsQueue],
+    schedulers: Sequence[PbsSchedulerFacts],
+    server: PbsServer,
+    settings: PbsSettings,
+    ends_holders: bool,
+) -> QueueVerdict:
+    """Judge, by PBS's answers, whether main jobs get the nodes of holders in the configured
+    queue.
+    """
     reasons = preempt.reasons_against(
         queues, schedulers, settings.queue, settings.main_queues, ends_holders, server.targets
     )

@@ -27,9 +27,8 @@ def proposed(
     """Return the keys of a pilot's configuration. Raises ``UndecidedError`` where the user has to
     name the queue, and ``UserError`` for a wish that PBS has nothing for.
     """
-    if wishes.qos or wishes.nodes_per_holder:
-        option = "--qos" if wishes.qos else "--nodes-per-holder"
-        raise UserError(f"{option}: not for PBS; remove the option")
+    if wishes.qos:
+        raise UserError("--qos: not for PBS; remove the option")
     queue, why = _holder_queue(queues, wishes)
     keys = [DecidedKey("pbs", "queue", queue, why)]
     against = reasons_against(queues, schedulers, queue)
@@ -40,6 +39,9 @@ def proposed(
         keys.append(DecidedKey("pbs", "account", wishes.account, "as --account says"))
     if wishes.longest_s is not None:
         keys.append(DecidedKey("pbs", "longest_s", wishes.longest_s, "as --longest says"))
+    if wishes.nodes_per_holder is not None:
+        several = wishes.nodes_per_holder
+        keys.append(DecidedKey("pbs", "nodes_per_holder", several, "as --nodes-per-holder says"))
     if wishes.interface:
         keys.append(DecidedKey("workers", "interface", wishes.interface, "as --interface says"))
     keys += _slots(nodes, wishes)

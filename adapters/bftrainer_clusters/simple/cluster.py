@@ -21,7 +21,9 @@ class JobRequest:
     name or in another field, because ``list`` has to report it. ``argv`` is the program to run on
     the node; its words hold no line break, and a scheduler that passes them to a shell must quote
     them. ``output_folder`` is a folder for what the scheduler writes of the job's output, where it
-    cannot be discarded.
+    cannot be discarded. ``beside`` are further nodes of the same job, where the scheduler takes
+    several (:attr:`SimpleCluster.nodes_per_job`); the program starts on ``node``, and starts itself
+    on the others.
     """
 
     node: str
@@ -30,6 +32,7 @@ class JobRequest:
     argv: tuple[str, ...]
     gpus: int = 0
     output_folder: str = ""
+    beside: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +40,9 @@ class JobRecord:
     """A job as the scheduler lists it. ``state`` is the scheduler's word, a key of
     :attr:`SimpleCluster.states`; ``ends_s`` the end of the time limit of a running job (scheduler's
     epoch, None: unknown); ``reason`` why it waits or has ended, for messages.
+
+    ``nodes`` are those that a running job of several nodes has at present, that of its first
+    process first.
 
     ``blocks`` says why main jobs would wait for this holder, where the site has changed it (another
     queue, another type of job), in a few words. Such a job ends, and no holder is submitted for ten
@@ -49,6 +55,7 @@ class JobRecord:
     ends_s: float | None = None
     reason: str = ""
     blocks: str = ""
+    nodes: tuple[str, ...] = ()
 
 
 class SimpleCluster(ABC, Generic[SettingsT]):
@@ -118,6 +125,21 @@ class SimpleCluster(ABC, Generic[SettingsT]):
     def leave(self, ids: Sequence[str]) -> None:
         """Tell the payloads of running jobs to end, in whatever way frees their nodes soonest."""
         self.signal(ids, signal.SIGTERM)
+
+    @property
+    def nodes_per_job(self) -> int:
+        """How many nodes a holder may have at most.
+
+        Override it together with :meth:`release_nodes` where the scheduler can take a node from a
+        running job, and a job's program can start others on the job's nodes (jobscripts/holder.sh).
+        """
+        return 1
+
+    def release_nodes(self, job: str, nodes: Sequence[str]) -> None:
+        """Give back some nodes of a running job, never that of its first process; the job keeps the
+        others. A node that it no longer has is no error.
+        """
+        raise SchedulerError(f"{self.name} takes no node from a job")
 
     def unknown(self, ids: Sequence[str]) -> frozenset[str]:
         """Return those of the jobs that the scheduler does not know any more; asked after two lists

@@ -13,7 +13,7 @@ from typing import Generic
 
 from bftrainer.cluster.model import GiveWay, HoldingPermit, NodeRequest
 from bftrainer.errors import CommandError, SchedulerError, UnknownStateError
-from bftrainer.fragment_names import fragment_name
+from bftrainer.fragment_names import fragment_name, id_in_job, node_of
 from bftrainer.system.clock import Clock
 from bftrainer_clusters.holding.holder_files import HolderFiles
 from bftrainer_clusters.holding.holder_jobs import (
@@ -36,6 +36,8 @@ _FIXED_LIMIT_S = 600.0
 _NEW_MODE_S = 60.0
 """How long no node is held after the pilot has stopped to free nodes itself."""
 _LABEL = re.compile(r"[\w.:-]+", re.ASCII)
+_BETWEEN = ":"
+"""Between the nodes of a job of several, in its label and in the arguments of its script."""
 _ID = re.compile(r"[\w-]+", re.ASCII)
 
 
@@ -64,7 +66,7 @@ class SimpleJob:
     """A holder of this pilot as its scheduler lists it."""
 
     record: JobRecord
-    node: str
+    submitted_for: tuple[str, ...]
     phase: JobPhase
 
     @property
@@ -73,7 +75,24 @@ class SimpleJob:
 
     @property
     def fragments(self) -> tuple[str, ...]:
-        return (fragment_name(self.node, self.record.id),)
+        if len(self.submitted_for) == 1:
+            return (fragment_name(self.submitted_for[0], self.id),)
+        return tuple(fragment_name(node, id_in_job(self.id, node)) for node in self._nodes)
+
+    @property
+    def separable(self) -> frozenset[str]:
+        """All but the one with the job's first process, where the scheduler has named that."""
+        if len(self.submitted_for) == 1 or self.phase is not JobPhase.RUNS:
+            return frozenset()
+        first = self.record.nodes[:1]
+        return frozenset(name for name in self.fragments if first and node_of(name) not in first)
+
+    @property
+    def _nodes(self) -> tuple[str, ...]:
+        """The nodes that a job of several has, or waits for."""
+        has = frozenset(self.record.nodes)
+        present = tuple(node for node in self.submitted_for if node in has)
+        return present if self.phase is JobPhase.RUNS and present else self.submitted_for
 
     @property
     def state(self) -> str:
@@ -183,21 +202,27 @@ class SimpleJobs(HolderJobs[SettingsT], Generic[SettingsT]):
             raise
         self.has_fixed_limits = False
 
+    @property
+    def nodes_per_job(self) -> int:
+        return self.cluster.nodes_per_job
+
     def is_limit(self, reason: str) -> bool:
         return self.cluster.is_limit(reason)
 
     def submit(self, request: NodeRequest, beside: tuple[str, ...] = ()) -> str:
         """Submit one holder. Raises ``SchedulerError`` for a node whose name is no plain word."""
-        label = self.label + request.node
-        if not _LABEL.fullmatch(label):
-            raise SchedulerError(
-                f"node {request.node!r} cannot be held: {label!r} is no word of letters, digits "
-                "and _.:-; exclude the node (nodes.exclude)"
-            )
+        for node in (request.node, *beside):
+            if not _LABEL.fullmatch(label := self.label + node) or _BETWEEN in node:
+                raise SchedulerError(
+                    f"node {node!r} cannot be held: {label!r} is no word of letters, digits "
+                    "and _.:-; exclude the node (nodes.exclude)"
+                )
+        nodes = _BETWEEN.join((request.node, *beside))
         settings = self.cluster.settings
         minutes = limit_minutes(request.window_s, min(settings.longest_s, self.longest_s))
-        argv, folder = self.argv(request.node), str(self.files.root)
-        job = JobRequest(request.node, minutes, label, argv, request.gpus, folder)
+        argv, folder = self.argv(nodes), str(self.files.root)
+        label = self.label + nodes
+        job = JobRequest(request.node, minutes, label, argv, request.gpus, folder, beside)
         id_ = self.cluster.submit(job)
         if not _ID.fullmatch(id_):
             raise SchedulerError(
@@ -205,8 +230,10 @@ class SimpleJobs(HolderJobs[SettingsT], Generic[SettingsT]):
             )
         return id_
 
-    def argv(self, node: str) -> tuple[str, ...]:
-        """Return the command of a holder: the job script with its arguments."""
+    def argv(self, nodes: str) -> tuple[str, ...]:
+        """Return the command of a holder of one node, or of several with a colon between them: the
+        job script with its arguments.
+        """
         cluster = self.cluster
         kept = ",".join((cluster.job_variable, *cluster.kept_variables))
         return (
@@ -218,7 +245,7 @@ class SimpleJobs(HolderJobs[SettingsT], Generic[SettingsT]):
             str(self.files.root),
             f"{payload_lease_s(self.lease_s, cluster.way):g}",
             f"{cluster.most_notice_s:g}",
-            node,
+            nodes,
             cluster.job_variable,
             kept,
             *cluster.worker_prefix,
@@ -253,7 +280,8 @@ class SimpleJobs(HolderJobs[SettingsT], Generic[SettingsT]):
             raise UnknownStateError("job", record.state)
         if record.blocks and phase in (JobPhase.WAITS, JobPhase.RUNS):
             phase = JobPhase.BLOCKS
-        return SimpleJob(record, record.label.removeprefix(self.label), phase)
+        nodes = record.label.removeprefix(self.label).split(_BETWEEN)
+        return SimpleJob(record, tuple(nodes), phase)
 
     def unknown(self, ids: list[str]) -> frozenset[str]:
         return self.cluster.unknown(ids)
@@ -261,6 +289,10 @@ class SimpleJobs(HolderJobs[SettingsT], Generic[SettingsT]):
     def leave(self, ids: list[str]) -> None:
         with suppress(CommandError, SchedulerError):
             self.cluster.leave(ids)
+
+    def release_nodes(self, job: str, nodes: list[str]) -> None:
+        with suppress(CommandError, SchedulerError):
+            self.cluster.release_nodes(job, nodes)
 
     def end(self, ids: list[str]) -> None:
         with suppress(CommandError, SchedulerError):

@@ -87,6 +87,11 @@ class HolderJob:
         return JOB_PHASES[self.state]
 
     @property
+    def separable(self) -> frozenset[str]:
+        """None: Slurm loses sight of a node that a job gives back (several_nodes.py)."""
+        return frozenset()
+
+    @property
     def is_for_several(self) -> bool:
         """Whether the holder job was submitted for several nodes: a list of names contains a comma
         or a range.

@@ -198,9 +198,10 @@ def next_steps(facts: NodeFacts, moment: Moment) -> NodeDecision:
 
 def with_companions(names: frozenset[str], kept: Sequence[HeldFragment]) -> frozenset[str]:
     """Return these fragments with all others of their jobs: a job of several nodes ends as a
-    whole.
+    whole, unless it can give back the nodes alone.
     """
-    jobs = {job_of(name) for name in names if is_one_of_several(name)}
+    alone = {h.name for h in kept if h.fragment.is_separable}
+    jobs = {job_of(name) for name in names - alone if is_one_of_several(name)}
     if not jobs:
         return names
     return names | {

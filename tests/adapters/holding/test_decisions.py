@@ -352,3 +352,13 @@ def test_a_job_whose_payload_has_left_is_ended_once_more_where_that_helps() -> N
         cancels_ended=True,
     )
     assert left.end == ("3",)
+
+
+def test_a_job_of_several_nodes_is_ended_once_more_when_its_last_payload_has_left() -> None:
+    before = of(held("n1#1.n1"), held("n2#1.n2"))
+    first = {"n2#1.n2": Marks(leaving=NOTICE_MARK)}
+    steps = decisions.after_marks(before, first, 50.0, cancels_ended=True)
+    assert steps.end == ()
+    last = {"n1#1.n1": Marks(leaving=NOTICE_MARK), **first}
+    steps = decisions.after_marks({**before, **steps.changed}, last, 51.0, cancels_ended=True)
+    assert steps.end == ("1",)

@@ -129,6 +129,69 @@ def test_a_successor_ends_a_job_of_which_a_node_was_released(house: House, tmp_p
     assert house.jobs.ended[:1] == [job_of(fragments[0].name)]
 
 
+@pytest.fixture
+def giving(house: House) -> House:
+    """A scheduler that can take any node but the first from a running job."""
+    house.jobs.gives_back = True
+    return house
+
+
+def test_a_node_that_a_job_gives_back_leaves_the_others(giving: House) -> None:
+    """Its payload leaves by the lease; only then its node is given back."""
+    n1, _, n3 = hold(giving, "n1", "n2", "n3")
+    giving.holder.release(frozenset({n3.name}))
+    assert (giving.jobs.ended, giving.jobs.taken) == ([], [])
+    assert (giving.holder.holders / n3.name / "lease").read_text().strip() == "released"
+    leave(giving, n3, "released")
+    giving.holder.poll()
+    assert giving.jobs.taken == [(job_of(n1.name), ["n3"])]
+    assert phases(giving) == {"n1": READY, "n2": READY, "n3": GONE}
+    assert phases(giving) == {"n1": READY, "n2": READY}
+    assert giving.jobs.ended == []
+
+
+def test_the_node_of_the_first_process_cannot_be_given_back(giving: House) -> None:
+    fragments = hold(giving, "n1", "n2", "n3")
+    giving.holder.release(frozenset({fragments[0].name}))
+    assert giving.jobs.ended == [job_of(fragments[0].name)]
+    assert phases(giving) == dict.fromkeys(("n1", "n2", "n3"), LEAVING)
+    assert giving.jobs.taken == []
+
+
+def test_all_nodes_of_a_job_that_could_give_them_back_are_one_cancellation(giving: House) -> None:
+    fragments = hold(giving, "n1", "n2", "n3")
+    giving.holder.release(frozenset(f.name for f in fragments))
+    assert (giving.jobs.ended, giving.jobs.taken) == ([job_of(fragments[0].name)], [])
+
+
+def test_a_node_that_cannot_be_given_back_ends_its_job_in_the_end(giving: House) -> None:
+    """A payload that hangs is no reason to wait; a scheduler that refuses is asked again."""
+    giving.jobs.takes_nodes = False
+    fragments = hold(giving, "n1", "n2", "n3")
+    job = job_of(fragments[0].name)
+    giving.holder.release(frozenset({fragments[2].name}))
+    assert phases(giving) == {"n1": READY, "n2": READY, "n3": LEAVING}
+    assert giving.jobs.taken == [(job, ["n3"])]
+    for _ in range(3):
+        giving.poll()
+    assert len(giving.jobs.taken) <= 3
+    assert giving.jobs.ended[:1] == [job]
+    found = {f.node: f for f in giving.poll()}
+    assert "n3 could not be given back alone" in found["n1"].why
+
+
+def test_a_job_that_is_preempted_while_it_gives_back_a_node(giving: House) -> None:
+    giving.jobs.takes_nodes = False  # not from a job that ends
+    fragments = hold(giving, "n1", "n2", "n3")
+    giving.holder.release(frozenset({fragments[2].name}))
+    for fragment in fragments:
+        leave(giving, fragment, "SIGTERM")
+    assert phases(giving) == dict.fromkeys(("n1", "n2", "n3"), LEAVING)
+    giving.jobs.jobs.clear()
+    giving.poll()
+    assert set(phases(giving).values()) <= {LEAVING, GONE}
+
+
 def test_a_node_that_its_job_no_longer_has_is_gone(house: House) -> None:
     """An administrator has shrunk the job."""
     hold(house, "n1", "n2", "n3")

@@ -58,8 +58,12 @@ def qsub(words: list[str]) -> int:
         if not Path(rest[0]).is_file():
             return refuse("qsub: script file:: No such file or directory", 1)
         script = Path(rest[0]).read_text()
+    in_script: dict[str, list[str]] = {}
     for line in re.findall(r"^#PBS (.*)$", script, re.MULTILINE):
-        options = {**read_options(line.split())[0], **options}
+        for key, values in read_options(line.split())[0].items():
+            in_script.setdefault(key, []).extend(values)
+    resources_asked = [*in_script.get("-l", ()), *options.get("-l", ())]  # the last one counts
+    options = {**in_script, **options, "-l": resources_asked}
     resources = {}
     for text in options.get("-l", ()):
         key, _, value = text.partition("=")
@@ -107,6 +111,7 @@ def qsub(words: list[str]) -> int:
             "ended_s": None,
             "exit": None,
             "run_count": 0,
+            "tasks": [],
             "kill": "",
             "leader": 0,
             "asked_again": False,
@@ -139,10 +144,11 @@ def schedule(state: State) -> None:
 
 
 def candidates(state: State, job: State) -> list[str]:
+    asked = job["asked"] or state["queue_hosts"].get(job["queue"], ())
     return [
         node
         for node in sorted(state["nodes"])
-        if not state["nodes"][node]["states"] and (not job["asked"] or node in job["asked"])
+        if not state["nodes"][node]["states"] and (not asked or node in asked)
     ]
 
 
@@ -159,11 +165,15 @@ def fits(state: State, job: State, node: str, plans: dict[str, tuple[float, list
 def make_room(state: State, job: State, count: int, free: list[str]) -> None:
     """Preempt jobs of other queues for a job, if that gives it all its nodes."""
     victims: list[State] = []
-    for node in candidates(state, job):
-        there = [] if node in free else on_node(state, node)
-        if len(victims) < count and there and all(may_be_preempted(state, j) for j in there):
+    emptied: set[str] = set()
+    usable = set(candidates(state, job))
+    for node in sorted(usable - set(free)):
+        there = on_node(state, node)
+        if len(emptied) < count and there and all(may_be_preempted(state, j) for j in there):
             victims += [victim for victim in there if victim not in victims]
-    if len(victims) < count:
+            for victim in there:
+                emptied |= usable & set(victim["nodes"])
+    if len(emptied) < count:
         return
     for victim in victims:
         state["log"].append(f"preempt {victim['id']} for {job['id']}")
@@ -193,6 +203,8 @@ def start(state: State, job: State, nodes: list[str]) -> None:
             [sys.executable, "-S", "-E", str(Path(__file__).with_name("pbs_main.py")), job["id"]],
             env={
                 "PBS_STANDIN": str(ROOT),
+                "PBS_STANDIN_SERVER": SERVER,
+                "HOME": os.environ.get("HOME", "/"),
                 "PATH": os.environ["PATH"],
                 "PBS_STANDIN_COMMAND": "mom",
             },
@@ -219,6 +231,9 @@ def mom(id_: str) -> int:
             "PATH": os.environ["PATH"],
             "HOME": os.environ.get("HOME", "/"),
             "PBS_STANDIN": str(ROOT),
+            "PBS_STANDIN_USER": job["owner"].partition("@")[0],
+            # What a job submits belongs to its user on its first node.
+            "PBS_STANDIN_HOST": job["nodes"][0],
             "PBS_JOBID": f"{id_}.{SERVER}",
             "PBS_NODEFILE": str(nodefile),
             "PBS_ENVIRONMENT": "PBS_BATCH",
@@ -240,20 +255,28 @@ def mom(id_: str) -> int:
             )
         job["leader"] = process.pid
         kill_delay_s = float(state["queues"][job["queue"]].get("kill_delay", state["kill_delay"]))
-        obit_s, limit_s = float(state["obit_s"]), job["limit_s"]
+        obit_s = float(state["obit_s"])
         schedule(state)  # a job that could not be preempted before its first process ran
     began_s = time.monotonic()
     term_s, is_limit = 0.0, False
+    tasks: dict[int, subprocess.Popen[bytes]] = {}
     while process.poll() is None:
         time.sleep(0.02)
-        is_limit = is_limit or time.monotonic() - began_s > limit_s
-        if not term_s and (is_limit or facts(id_)["kill"]):
+        now = facts(id_)
+        attend_to_tasks(id_, now, tasks, {**env, "PBS_STANDIN_HOST": ""})
+        is_limit = is_limit or time.monotonic() - began_s > now["limit_s"]
+        if not term_s and (is_limit or now["kill"]):
             term_s = time.monotonic()
-            to_session(process.pid, signal.SIGCONT)
-            to_session(process.pid, signal.SIGTERM)
+            for leader in (process.pid, *(task.pid for task in tasks.values())):
+                to_session(leader, signal.SIGCONT)
+                to_session(leader, signal.SIGTERM)
         if term_s and time.monotonic() - term_s > kill_delay_s:
             to_session(process.pid, signal.SIGKILL)
     ended_s = time.monotonic()
+    for task in tasks.values():
+        if task.poll() is None:
+            to_session(task.pid, signal.SIGKILL)
+            task.wait()
     with locked() as state:
         state["log"].append(f"end {id_}")
         state["jobs"][id_]["state"] = "E" if state["jobs"][id_]["kill"] else "R"
@@ -274,6 +297,82 @@ def mom(id_: str) -> int:
             code = process.returncode
             job.update(state="F", ended_s=time.time(), leader=0)
             job["exit"] = -29 if is_limit else code if code >= 0 else 256 - code
+        schedule(state)
+    return 0
+
+
+def attend_to_tasks(
+    id_: str, job: State, tasks: dict[int, subprocess.Popen[bytes]], env: dict[str, str]
+) -> None:
+    """Start what pbs_tmrsh has asked for, each in a session of its own, and note what has ended."""
+    for index, wanted in enumerate(job["tasks"]):
+        if index not in tasks:
+            host = {"PBS_STANDIN_HOST": wanted["node"]}
+            with (ROOT / f"{id_}.{index}.out").open("ab") as output:
+                tasks[index] = subprocess.Popen(
+                    wanted["argv"],
+                    env={**env, **host},
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=output,
+                    start_new_session=True,
+                    cwd=job["cwd"],
+                )
+            note(id_, index, "pid", tasks[index].pid)
+        elif wanted["exit"] is None and (code := tasks[index].poll()) is not None:
+            note(id_, index, "exit", code if code >= 0 else 128 - code)
+
+
+def note(id_: str, index: int, key: str, value: int) -> None:
+    with locked() as state:
+        state["jobs"][id_]["tasks"][index][key] = value
+
+
+def pbs_tmrsh(words: list[str]) -> int:
+    """Run a command on another node of the job that this process is in, until it ends. A signal
+    ends only this process.
+    """
+    node, *argv = words
+    id_ = os.environ.get("PBS_JOBID", "").partition(".")[0]
+    with locked() as state:
+        job = state["jobs"].get(id_)
+        if job is None or job["state"] not in ("R", "E"):
+            return refuse("pbs_tmrsh: not executing under PBS", 255)
+        if node not in job["nodes"]:
+            return refuse(f"pbs_tmrsh: node {node!r} is none of the job's", 255)
+        index = len(job["tasks"])
+        job["tasks"].append({"node": node, "argv": argv, "pid": 0, "exit": None})
+    while (status := facts(id_)["tasks"][index]["exit"]) is None:
+        time.sleep(0.02)
+    return int(status)
+
+
+def pbs_release_nodes(words: list[str]) -> int:
+    """Take nodes from a job: their tasks are killed. As recorded: not the first node, and only by
+    the owner; as measured: not in the job's first two seconds.
+    """
+    options, nodes = read_options(["-W", *words[1:]])  # -j has a value here
+    name = "pbs_release_nodes"
+    with locked() as state:
+        id_ = options["-W"][0].partition(".")[0]
+        job = state["jobs"].get(id_)
+        state["log"].append(f"release {id_} {' '.join(nodes)}")
+        if job is None or job["state"] != "R":
+            return refuse(f"{name}: Unknown Job Id {id_}.{SERVER}", 153)
+        if not may_change(state, job):
+            return refuse(f"{name}: Unauthorized Request  ", 159)
+        if job["nodes"][0] in nodes:
+            first = job["nodes"][0]
+            return refuse(
+                f"{name}: Can't free '{first}' since it's on a primary execution host ", 162
+            )
+        if time.time() - job["started_s"] < 2.0:
+            return refuse(f"{name}: Request invalid for state of job  {id_}.{SERVER}", 167)
+        for task in job["tasks"]:
+            if task["node"] in nodes and task["pid"] and task["exit"] is None:
+                to_session(task["pid"], signal.SIGKILL)
+        job["nodes"] = [node for node in job["nodes"] if node not in nodes]
+        job["count"] = len(job["nodes"])
         schedule(state)
     return 0
 

@@ -10,7 +10,7 @@ import os
 import sys
 import time
 
-from pbs_batch import mom, qalter, qdel, qsig, qsub
+from pbs_batch import mom, pbs_release_nodes, pbs_tmrsh, qalter, qdel, qsig, qsub
 from pbs_show import SHOWS
 from pbs_state import locked
 
@@ -20,6 +20,8 @@ COMMANDS = {
     "qdel": qdel,
     "qsig": qsig,
     "qalter": qalter,
+    "pbs_release_nodes": pbs_release_nodes,
+    "pbs_tmrsh": pbs_tmrsh,
     "mom": lambda words: mom(words[0]),
 }
 NO_SERVER = {"pbsnodes": 1, "qmgr": 3, "qstat": 255}

@@ -48,6 +48,9 @@ def qselect(words: list[str]) -> int:
                 and job["state"] in wanted.get("-s", "QHWRSET")
             ):
                 print(f"{job['id']}.{SERVER}")
+        for id_ in state["arrays"]:
+            if not wanted:
+                print(f"{id_}[].{SERVER}")
     return 0
 
 
@@ -60,6 +63,8 @@ def qstat(words: list[str]) -> int:
         return show_server()
     status = 0
     with locked() as state:
+        if "-t" in flags:
+            return show_tasks(state, ids)
         if "-x" in flags and not state["history"]:
             return refuse("qstat: PBS is not configured to maintain job history", 1)
         plans = planned(state)
@@ -77,6 +82,8 @@ def qstat(words: list[str]) -> int:
                     chosen.append(job)
         else:
             chosen = [job for job in chosen if job["state"] not in OVER]
+            for id_ in state["arrays"]:
+                print(array_line(state, id_))
         for job in chosen:
             fields = attributes(state, job, plans)
             print(
@@ -84,6 +91,38 @@ def qstat(words: list[str]) -> int:
                 + "|".join(f"{key}={escaped(value)}" for key, value in fields.items() if value)
             )
     return status
+
+
+def array_line(state: State, id_: str) -> str:
+    """An array of which jobs have begun. Suspended ones count as running, as recorded."""
+    array = state["arrays"][id_]
+    begun = [int(index) for index in (*array["running"], *array["suspended"])]
+    queued = [index for index in range(array["count"]) if index not in begun]
+    counts = f"Queued:{len(queued)} Running:{len(begun)} Exiting:0 Expired:0 "
+    first, last = (queued[0], queued[-1]) if queued else (0, 0)
+    return (
+        f"Job Id: {id_}[].{SERVER}|Job_Name=sweep|Job_Owner=max@{SERVER}|job_state=B|queue=main|"
+        f"array=True|array_state_count={counts}|array_indices_submitted=0-{array['count'] - 1}|"
+        f"array_indices_remaining={f'{first}-{last}' if queued else '-'}"
+    )
+
+
+def show_tasks(state: State, ids: list[str]) -> int:
+    """``qstat -t``: arrays with all of their jobs."""
+    for word in ids:
+        id_ = word.partition("[")[0]
+        print(array_line(state, id_))
+        array = state["arrays"][id_]
+        rest = f"Variable_List=PBS_O_HOME=/home/max,PADDING={'x' * array['padding']}"
+        for index in range(array["count"]):
+            fields = {"Job_Owner": f"max@{SERVER}", "job_state": "Q", "queue": "main"}
+            for key, letter in (("running", "R"), ("suspended", "S")):
+                if str(index) in array[key]:
+                    node = array[key][str(index)]
+                    fields |= {"job_state": letter, "exec_vnode": f"({node}:ncpus=1)"}
+            text = "|".join(f"{key}={value}" for key, value in fields.items())
+            print(f"Job Id: {id_}[{index}].{SERVER}|Job_Name=sweep|{text}|{rest}")
+    return 0
 
 
 def attributes(
@@ -177,13 +216,16 @@ def pbsnodes(words: list[str]) -> int:
     nodes = {}
     with locked() as state:
         for name, node in state["nodes"].items():
-            jobs = on_node(state, name)
+            jobs = [job["id"] for job in on_node(state, name)]
+            for id_, array in state["arrays"].items():
+                running = array["running"].items()
+                jobs += [f"{id_}[{index}]" for index, where in running if where == name]
             words = [*node["states"], *(["job-exclusive"] if jobs else [])]
             nodes[name] = {
                 "Mom": name,
                 "ntype": "PBS",
                 "state": ",".join(words) or "free",
-                **({"jobs": [f"{job['id']}.{SERVER}" for job in jobs]} if jobs else {}),
+                **({"jobs": [f"{id_}.{SERVER}" for id_ in jobs]} if jobs else {}),
                 "resources_available": {
                     "host": name,
                     "ncpus": state["cpus"],

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(os.environ.get("PBS_STANDIN", "."))
-SERVER = "head"
+SERVER = os.environ.get("PBS_STANDIN_SERVER", "head")
 OVER = ("F",)
 State = dict[str, Any]
 
@@ -30,6 +30,8 @@ def fresh(nodes: list[str], cpus: int, gpus: int, queue: str) -> State:
             "main": {"Priority": 150},
             queue: {"Priority": 10},
         },
+        # The nodes of a queue's jobs; all nodes for a queue that is not named here.
+        "queue_hosts": {},
         "sched": {
             "preempt_order": "D",
             "preempt_queue_prio": "150",
@@ -41,6 +43,9 @@ def fresh(nodes: list[str], cpus: int, gpus: int, queue: str) -> State:
         "kill_delay": 10.0,
         "obit_s": 1.0,
         "jobs": {},
+        # Arrays are only shown, and never run: by id, "count" jobs, and those that are "running" or
+        # "suspended" with their nodes by index.
+        "arrays": {},
         # Clusters of several tests share this machine, and a sweep goes by the job id.
         "next": random.SystemRandom().randrange(1000, 10**8, 1000),
         "lingering": [],
