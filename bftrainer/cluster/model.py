@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from bftrainer.decide.domain.node_stages import NodeStage
+from bftrainer.decide.yielding.facts import ListedHolder, NodeWait
 from bftrainer.errors import InvalidValueError
 from bftrainer.fragment_names import id_of, is_fragment_name, node_of
 from bftrainer.slots import Grain
@@ -128,41 +129,6 @@ class PendingJob:
 
 
 @dataclass(frozen=True, slots=True)
-class NodeWait:
-    """A main job that waits for nodes: any job but pilots' holders.
-
-    ``size`` nodes among ``nodes``, with all of ``required``. ``priority``: larger ones first.
-    ``task_size``: the nodes of one task of a job array, which also starts on fewer nodes than
-    ``size``; 0: no array. ``submitted_s`` is None where the scheduler does not say. ``is_planned``:
-    the scheduler's plan has a start for it, or the scheduler does not say. Nothing here is free
-    text of its user.
-    """
-
-    job: str
-    size: int
-    priority: float
-    nodes: frozenset[str]
-    required: frozenset[str] = frozenset()
-    reason: str = ""
-    submitted_s: float | None = None
-    task_size: int = 0
-    is_planned: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class ListedHolder:
-    """A pilot's holder that runs on a node, in the scheduler's list.
-
-    ``is_leaving``: it is ending, and its node will be idle. ``pilot``: whose it is.
-    """
-
-    job: str
-    node: str
-    is_leaving: bool = False
-    pilot: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class NodeWaits:
     """Main jobs that wait for nodes, the running holders of all pilots, and the starts of main jobs
     that run (job, start in the scheduler's epoch).
@@ -171,28 +137,6 @@ class NodeWaits:
     jobs: tuple[NodeWait, ...] = ()
     holders: tuple[ListedHolder, ...] = ()
     starts: tuple[tuple[str, float], ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class JobCounters:
-    """How many jobs of all users the scheduler has counted, since midnight or a reset.
-
-    ``pending`` is the number that waited at ``pending_at_s``. ``at_s`` and ``planned_s`` as in
-    :class:`Observation`. ``state`` is any text that changes with the jobs, for a scheduler that
-    shows how many jobs there are now and not how many there have been; its three counts are 0, and
-    no pilot can be blind there. ``is_published``: another process asked, so that reading them again
-    costs no call.
-    """
-
-    at_s: float
-    submitted: int
-    started: int
-    ended: int
-    pending: int = 0
-    pending_at_s: float = 0.0
-    planned_s: float | None = None
-    state: str = ""
-    is_published: bool = False
 
 
 @dataclass(frozen=True, slots=True)

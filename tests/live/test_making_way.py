@@ -20,21 +20,19 @@ from bftrainer.cluster.model import (
     GiveWay,
     Hidden,
     HoldingPermit,
-    JobCounters,
-    ListedHolder,
-    NodeWait,
     NodeWaits,
     Observation,
 )
-from bftrainer.errors import SchedulerError
-from bftrainer.fragment_names import fragment_name, id_in_job, job_of, node_of
-from bftrainer.pilot.nodes.blind_yielding import (
+from bftrainer.decide.yielding.blind import (
     BlindMemory,
     Glance,
     OwnJobs,
     next_blind,
 )
-from bftrainer.pilot.nodes.low_water import LowWater
+from bftrainer.decide.yielding.facts import JobCounters, ListedHolder, NodeWait
+from bftrainer.decide.yielding.low_water import LowWater
+from bftrainer.errors import SchedulerError
+from bftrainer.fragment_names import fragment_name, id_in_job, job_of, node_of
 from bftrainer.times import PilotS
 
 NODES = tuple(f"n{i}" for i in range(1, 9))

@@ -50,6 +50,10 @@ MORE_THAN_A_LOOK_S = 2.0
 """The same where the pilot yields, beyond the time between two looks."""
 JOBS = (("sbatch", 1), ("srun", 2), ("salloc", NODES), ("srun", 1), ("sbatch", NODES))
 """Main jobs: the command and the nodes."""
+LONGER_THAN_A_LOOK_S = 1.0
+"""How much longer main jobs last. The pilot takes one that it does not see running for canceled,
+and then holds nothing for up to a minute.
+"""
 _TIERS = {"above": (10, 1, ""), "equal": (1, 1, ""), "below": (1, 10, ""), "third": (10, 1, "1")}
 
 
@@ -247,7 +251,7 @@ def examine(
             if held(lab):
                 outcome.violations.append("refused, and holds nodes")
             return outcome
-        jobs = MainJobs(lab, folder)
+        jobs = MainJobs(lab, folder, length_s=options.look + LONGER_THAN_A_LOOK_S)
         is_site = outcome.mode == "site"
         limit_s = SITE_LIMIT_S if is_site else options.look + MORE_THAN_A_LOOK_S
         for partition in chosen.partitions:

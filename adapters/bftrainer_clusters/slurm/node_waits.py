@@ -11,7 +11,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from bftrainer.cluster.model import ListedHolder, NodeView, NodeWait, NodeWaits
+from bftrainer.cluster.model import NodeView, NodeWaits
+from bftrainer.decide.yielding.facts import ListedHolder, NodeWait
 from bftrainer.errors import SchedulerError
 from bftrainer_clusters.slurm.hostlists import NOTHING, HostLists
 from bftrainer_clusters.slurm.job_list import HOLDER_NAME, Job, JobList, waits

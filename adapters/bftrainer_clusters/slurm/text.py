@@ -10,14 +10,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 
-from bftrainer.cluster.model import (
-    Hidden,
-    Idle,
-    JobCounters,
-    NodeView,
-    PendingJob,
-    Reservation,
-)
+from bftrainer.cluster.model import Hidden, Idle, NodeView, PendingJob, Reservation
+from bftrainer.decide.yielding.facts import JobCounters
 from bftrainer.errors import SchedulerError
 from bftrainer_clusters.slurm.hostlists import NOTHING, HostLists
 from bftrainer_clusters.slurm.records import fields_of, is_number, parse_records

@@ -14,7 +14,7 @@ from adapters.slurm.test_broker import CONFIG, whole
 from adapters.slurm.test_calls import programs
 from support.recorded_slurm import recorded
 
-from bftrainer.cluster.model import JobCounters, NodeWait
+from bftrainer.decide.yielding.facts import JobCounters, NodeWait
 from bftrainer_clusters.slurm import job_list
 from bftrainer_clusters.slurm.broker import Broker, Guard
 from bftrainer_clusters.slurm.calls import OWN_ANSWERS_S, SlurmCalls
