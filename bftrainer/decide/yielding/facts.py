@@ -77,7 +77,8 @@ class WaitingQueue:
     time of the look before. ``planned_s`` is when the latest complete backfill cycle began (None:
     unknown), by the scheduler's clock. ``idle`` and ``busy`` are nodes, busy ones with main jobs.
     ``holders`` are those of all pilots. ``starts``: main jobs that have started lately, by the
-    scheduler's clock.
+    scheduler's clock. ``kinds``: sets of nodes that are alike for every job; a node that is in none
+    of them is like no other.
     """
 
     at_s: PilotS
@@ -89,6 +90,7 @@ class WaitingQueue:
     busy: NodeSet = NO_NODES
     starts: tuple[tuple[str, float], ...] = ()
     planned_s: float | None = None
+    kinds: tuple[NodeSet, ...] = ()
 
 
 class HolderStage(enum.Enum):

@@ -68,9 +68,11 @@ class NodePool:
     hastened: set[str] = field(default_factory=set)
     ended_jobs: set[str] = field(default_factory=set)
     usable: NodeSet = NO_NODES
+    kinds: tuple[NodeSet, ...] = ()
+    _all: NodeSet = NO_NODES
     _idle_sets: dict[float, NodeSet] = field(default_factory=dict)
     _spare_sets: dict[NodeSet, NodeSet] = field(default_factory=dict)
-    _refused_sets: dict[tuple[NodeSet, float], NodeSet] = field(default_factory=dict)
+    _refused_sets: dict[tuple[NodeSet, float, NodeSet, int], NodeSet] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -109,8 +111,10 @@ class NodePool:
             renewing,
             held.starting,
             pending=pending,
+            kinds=queue.kinds,
         )
         pool._count_usable()
+        pool._all = pool.usable
         return pool
 
     def _count_usable(self) -> None:
@@ -123,6 +127,11 @@ class NodePool:
         them.
         """
         return self._size(job) > 0 and job.required <= self.usable
+
+    def may_start(self, job: NodeWait) -> bool:
+        """Whether a job could start on all nodes that main jobs leave, if it came first."""
+        least = job.task_size or job.size
+        return len(self._all & job.nodes) >= least and job.required <= self._all
 
     def has_idle(self, job: NodeWait, since_s: float = math.inf) -> bool:
         """Whether enough nodes are idle, so that the scheduler could start it now: of all idle
@@ -182,16 +191,19 @@ class NodePool:
 
     def refused(self, offer: Offer, since_s: float) -> NodeSet:
         """Return the nodes that a job may not have taken because it cannot use them: nodes that
-        were idle before any was released, and since ``since_s``. None, if released ones would have
-        been enough for it.
+        were idle before any was released, and since ``since_s``, and all that are like those, if
+        enough of one kind were idle. None, if released ones would have been enough for it.
         """
         idle, job = self._idle_at(since_s), offer.job
+        least = self._least_size(job)
         released = idle & (job.nodes - offer.spare)
-        if job.required <= idle and len(released) >= self._least_size(job):
+        if job.required <= idle and len(released) >= least:
             return NO_NODES
-        if (offer.spare, since_s) not in self._refused_sets:  # one set for all jobs
-            self._refused_sets[offer.spare, since_s] = offer.spare & idle
-        refused = self._refused_sets[offer.spare, since_s]
+        key = offer.spare, since_s, job.nodes, least
+        if key not in self._refused_sets:  # one set for all jobs
+            alike = [kind for kind in self.kinds if len(kind & idle & job.nodes) >= least]
+            self._refused_sets[key] = union_of([offer.spare & idle, *alike]) & job.nodes
+        refused = self._refused_sets[key]
         return refused - job.required if job.required else refused
 
     def serve(self, offer: Offer, queue: WaitingQueue) -> tuple[Offer, tuple[OwnHolder, ...]]:

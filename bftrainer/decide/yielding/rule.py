@@ -112,7 +112,7 @@ def decide_offers(
         canceled_s,
         rest_until_s,
         blocks or queue.at_s < rest_until_s,
-        reserved_nodes(all_offers, queue, renewals),
+        reserved_nodes(all_offers, queue, renewals, pool),
         renewals,
         pool.idle_since,
         queue.busy,

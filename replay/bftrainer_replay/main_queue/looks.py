@@ -135,6 +135,7 @@ class Yields:
             self._all - view.idle - view.leaving - held.nodes,
             tuple((str(job), now_s) for job in started),
             _last_cycle_s(now_s, self.rules.cycle_s),
+            (self._all,),
         )
         own = [
             OwnHolder(
