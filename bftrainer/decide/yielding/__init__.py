@@ -8,5 +8,5 @@ holders: one rule, for the live pilot and for the simulated main queue of a repl
 - ``reserves``: idle nodes that are left to jobs, and rests after canceled jobs.
 - ``listed_holders``: the holders of several pilots and users, of whom some may not yield.
 - ``blind``, ``low_water``: the rule without a queue, and a reserve that sizes itself.
-- ``facts``, ``node_sets``, ``node_times``: what a look shows.
+- ``facts``, ``node_sets``, ``times_by_node``: what a look shows.
 """

@@ -28,6 +28,11 @@ UNPLANNED_VOIDS = 2
 repeated only after the longest wait: the plan counts with the ends of holders, so the job would be
 in it if nodes were all that it lacks.
 """
+OVERDUE_S = 1200.0
+"""A void offer is made again after this time at the latest if the scheduler's plan has a start for
+the job: the time limits of two holders, while jobs wait. So a pilot that is wrong about a job does
+not keep it waiting for longer.
+"""
 UNJUDGED_S = 120.0
 """Idle nodes by which a job with a void offer is judged put its next offer off for so long at most:
 they may be nodes that it cannot use.
@@ -94,11 +99,16 @@ def _is_repeated(offer: Offer, void: VoidOffer, queue: WaitingQueue, rules: Yiel
     passed. Only the latter counts for a job that is in no plan (:data:`UNPLANNED_VOIDS`).
     """
     offered_s = queue.at_s - void.offered_s
-    if offered_s >= rules.worst_wait_s:
+    if offered_s >= _longest_wait_s(offer, rules):
         return True
     if not _waits_for_rest(offer, void):
         return False
     return queue.at_s - void.at_s >= void.rest_s or offered_s >= UNJUDGED_S
+
+
+def _longest_wait_s(offer: Offer, rules: YieldRules) -> float:
+    """Return how long after a void offer the next one comes even if nothing changes."""
+    return min(OVERDUE_S, rules.worst_wait_s) if offer.job.is_planned else rules.worst_wait_s
 
 
 def _waits_for_rest(offer: Offer, void: VoidOffer) -> bool:
@@ -116,7 +126,7 @@ def next_repeat_s(offer: Offer, rules: YieldRules) -> float:
     """
     void = offer.void
     assert void is not None
-    at_s = void.offered_s + rules.worst_wait_s
+    at_s = void.offered_s + _longest_wait_s(offer, rules)
     if _waits_for_rest(offer, void):
         at_s = min(at_s, void.at_s + void.rest_s, void.offered_s + UNJUDGED_S)
     return at_s

@@ -18,7 +18,7 @@ from bftrainer.decide.yielding.facts import (
 )
 from bftrainer.decide.yielding.memory import YieldMemory
 from bftrainer.decide.yielding.node_sets import union_of
-from bftrainer.decide.yielding.pool import HeldNodes, user_of
+from bftrainer.decide.yielding.pool import OtherHolders, user_of
 from bftrainer.decide.yielding.rule import YieldDecision, YieldRelease, decide_offers
 from bftrainer.decide.yielding.user_trust import UserTrust
 from bftrainer.fragment_names import job_of, node_of
@@ -32,13 +32,12 @@ RELEASED_S = 60.0
 class ListMemory:
     """What is remembered of the list of holders for the next look.
 
-    ``released``: (job, node, when) of own holders. ``listed``: (node, job) of all holders.
+    ``released``: (job, node, when) of own holders.
     """
 
     offers: YieldMemory = field(default_factory=YieldMemory)
     trust: UserTrust = field(default_factory=UserTrust)
     released: tuple[tuple[str, str, PilotS], ...] = ()
-    listed: frozenset[tuple[str, str]] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,19 +60,10 @@ def next_yield(
     released = _recently_released(memory, queue.at_s)
     trust = memory.trust.after_look(memory.offers.offers, queue, rules)
     held = _held_nodes(queue, own, released, trust.distrusted, rules.own_pilot)
-    listed = frozenset((holder.node, holder.job) for holder in queue.holders)
-    made = decide_offers(
-        queue,
-        own,
-        held,
-        memory.offers,
-        rules,
-        renewed=frozenset[str](node for node, _ in listed - memory.listed),
-        listed=frozenset[str](node for node, _ in listed),
-    )
+    made = decide_offers(queue, own, held, memory.offers, rules)
     released |= _released_now(made.releases, queue.at_s)
     latest = tuple((job, node, at_s) for (job, node), at_s in sorted(released.items()))
-    return ListDecision(made, ListMemory(made.memory, trust, latest, listed))
+    return ListDecision(made, ListMemory(made.memory, trust, latest))
 
 
 def _recently_released(memory: ListMemory, at_s: PilotS) -> dict[tuple[str, str], PilotS]:
@@ -95,7 +85,7 @@ def _held_nodes(
     released: Collection[tuple[str, str]],
     distrusted: Collection[str],
     own_pilot: str,
-) -> HeldNodes:
+) -> OtherHolders:
     """Return who holds nodes by the list of holders. Holders of other pilots are listed without
     those of users who do not release nodes (``distrusted``).
 
@@ -123,4 +113,4 @@ def _held_nodes(
     on_node = {(holder.job, holder.node) for holder in queue.holders}
     pending = [h for h in own if h.stage is HolderStage.PENDING]
     starting = [node for h in pending for node in h.nodes if (h.job, node) in on_node]
-    return HeldNodes(leaving, others, frozenset[str](starting))
+    return OtherHolders(leaving, others, frozenset[str](starting))

@@ -18,8 +18,8 @@ from bftrainer.decide.yielding.facts import (
     number_of,
 )
 from bftrainer.decide.yielding.node_sets import NO_NODES, NodeSet, first_nodes, union_of
-from bftrainer.decide.yielding.node_times import NodeTimes
 from bftrainer.decide.yielding.offers import Offer
+from bftrainer.decide.yielding.times_by_node import TimesByNode
 from bftrainer.times import PilotS
 
 LEAVING_S = 20.0
@@ -27,7 +27,7 @@ LEAVING_S = 20.0
 
 
 @dataclass(frozen=True, slots=True)
-class HeldNodes:
+class OtherHolders:
     """Who holds nodes besides own holders that are ready.
 
     ``leaving`` nodes will be idle soon. ``others``: holders of other pilots, by node. ``starting``:
@@ -59,8 +59,8 @@ class NodePool:
     leaving: NodeSet
     own: dict[str, OwnHolder]
     others: dict[str, ListedHolder]
-    idle_since: NodeTimes
-    awaited_since: NodeTimes
+    idle_since: TimesByNode
+    awaited_since: TimesByNode
     given_back: Sequence[OwnHolder] = ()
     renewing: Sequence[OwnHolder] = ()
     starting: NodeSet = NO_NODES
@@ -69,7 +69,6 @@ class NodePool:
     ended_jobs: set[str] = field(default_factory=set)
     usable: NodeSet = NO_NODES
     kinds: tuple[NodeSet, ...] = ()
-    _all: NodeSet = NO_NODES
     _idle_sets: dict[float, NodeSet] = field(default_factory=dict)
     _spare_sets: dict[NodeSet, NodeSet] = field(default_factory=dict)
     _refused_sets: dict[tuple[NodeSet, float, NodeSet, int], NodeSet] = field(default_factory=dict)
@@ -79,9 +78,9 @@ class NodePool:
         cls,
         queue: WaitingQueue,
         own: Sequence[OwnHolder],
-        held: HeldNodes,
-        idle_since: NodeTimes,
-        awaited_since: NodeTimes,
+        held: OtherHolders,
+        idle_since: TimesByNode,
+        awaited_since: TimesByNode,
         rules: YieldRules,
     ) -> NodePool:
         """Return the nodes at this look, before any job has taken some. ``idle_since`` and
@@ -114,7 +113,6 @@ class NodePool:
             kinds=queue.kinds,
         )
         pool._count_usable()
-        pool._all = pool.usable
         return pool
 
     def _count_usable(self) -> None:
@@ -127,11 +125,6 @@ class NodePool:
         them.
         """
         return self._size(job) > 0 and job.required <= self.usable
-
-    def may_start(self, job: NodeWait) -> bool:
-        """Whether a job could start on all nodes that main jobs leave, if it came first."""
-        least = job.task_size or job.size
-        return len(self._all & job.nodes) >= least and job.required <= self._all
 
     def has_idle(self, job: NodeWait, since_s: float = math.inf) -> bool:
         """Whether enough nodes are idle, so that the scheduler could start it now: of all idle

@@ -5,38 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from bftrainer.decide.yielding.facts import WaitingQueue
-from bftrainer.decide.yielding.memory import Renewals, YieldMemory
+from bftrainer.decide.yielding.memory import YieldMemory
 from bftrainer.decide.yielding.node_sets import NO_NODES, NodeSet, first_nodes
 from bftrainer.decide.yielding.offers import FIRST_REST_S, LONGEST_REST_S, Offer
-from bftrainer.decide.yielding.pool import NodePool
 from bftrainer.times import PilotS
 
 CANCELED_S = 300.0
 """A canceled job counts for so long (:func:`rest_after`)."""
-RENEWAL_S = 600.0
-"""No holder has to be renewed earlier than this (``BUSY_LIMIT_S`` of the pilot)."""
 
 
-def reserved_nodes(
-    offers: Iterable[Offer], queue: WaitingQueue, renewals: Renewals, pool: NodePool
-) -> NodeSet:
-    """Return the idle nodes that are left to jobs, as many as each needs: to those whose offer was
-    missed (:func:`.offers.missed`), and to those whose offer is void, nodes that have had two
-    holders, one after the other, meanwhile. A job that waits for busy nodes as well is left none.
-
-    So a pilot that is wrong about a job, or whose releases fail, does not keep it waiting for ever.
+def reserved_nodes(offers: Iterable[Offer], queue: WaitingQueue) -> NodeSet:
+    """Return the idle nodes that are left to jobs whose offer was missed (:func:`.offers.missed`),
+    as many as each needs.
     """
-    renewed = renewals.before.only(queue.idle)
     reserved = NO_NODES
     for offer in offers:
-        job = offer.job
         if queue.at_s < offer.rest_until_s:
+            job = offer.job
             reserved = reserved | first_nodes(queue.idle & job.nodes, job.size)
-        void = offer.void if renewed.groups else None
-        is_due = void is not None and queue.at_s - void.at_s >= RENEWAL_S
-        if void is not None and is_due and pool.may_start(job):
-            nodes = renewed.since(void.at_s) & job.nodes
-            reserved = reserved | first_nodes(nodes, job.size)
     return reserved
 
 

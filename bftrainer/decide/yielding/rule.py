@@ -20,13 +20,12 @@ from bftrainer.decide.yielding.facts import (
     number_of,
 )
 from bftrainer.decide.yielding.judging import judged
-from bftrainer.decide.yielding.memory import Renewals, YieldMemory
-from bftrainer.decide.yielding.node_sets import NO_NODES, NodeSet
-from bftrainer.decide.yielding.node_times import NodeTimes
+from bftrainer.decide.yielding.memory import YieldMemory
 from bftrainer.decide.yielding.offers import Offer, missed, offer_of
-from bftrainer.decide.yielding.pool import HeldNodes, NodePool
+from bftrainer.decide.yielding.pool import NodePool, OtherHolders
 from bftrainer.decide.yielding.queue_changes import QueueChanges
 from bftrainer.decide.yielding.reserves import reserved_nodes, rest_after
+from bftrainer.decide.yielding.times_by_node import TimesByNode
 
 STEPPED_S = 60.0
 """The scheduler's clock has been set if it differs by more from the pilot's than a look before."""
@@ -73,16 +72,13 @@ class YieldDecision:
 def decide_offers(
     queue: WaitingQueue,
     own: Sequence[OwnHolder],
-    held: HeldNodes,
+    held: OtherHolders,
     memory: YieldMemory,
     rules: YieldRules,
-    renewed: NodeSet = NO_NODES,
-    listed: NodeSet = NO_NODES,
 ) -> YieldDecision:
     """Decide which nodes to release after a look at the queue.
 
-    ``own`` are all holders of this pilot, ``held`` tells of the others. ``listed``: the nodes that
-    any holder has; ``renewed``: those of them whose holder was not there at the look before.
+    ``own`` are all holders of this pilot, ``held`` tells of the others.
     """
     if _has_stepped(queue, memory):
         memory = _without_server_times(memory)
@@ -102,9 +98,6 @@ def decide_offers(
     canceled = sum(job.delay_s is None for job in served)
     canceled_s, rest_until_s = rest_after(memory, canceled, queue.at_s)
     all_offers = tuple(offer for offer, _ in offers)
-    renewals = Renewals()
-    if any(offer.void is not None for offer in all_offers):
-        renewals = memory.renewals.after_look(listed, renewed, queue.at_s)
     memory = YieldMemory(
         queue.at_s,
         all_offers,
@@ -112,8 +105,7 @@ def decide_offers(
         canceled_s,
         rest_until_s,
         blocks or queue.at_s < rest_until_s,
-        reserved_nodes(all_offers, queue, renewals, pool),
-        renewals,
+        reserved_nodes(all_offers, queue),
         pool.idle_since,
         queue.busy,
         queue.server_s,
@@ -170,7 +162,7 @@ def _without_server_times(memory: YieldMemory) -> YieldMemory:
     for offer in memory.offers:
         void = None if offer.void is None else replace(offer.void, enough_s=None)
         offers.append(replace(offer, looks=0, enough_s=None, void=void))
-    return replace(memory, offers=tuple(offers), idle_since=NodeTimes())
+    return replace(memory, offers=tuple(offers), idle_since=TimesByNode())
 
 
 def reason_of(job: NodeWait) -> str:

@@ -23,7 +23,7 @@ from bftrainer.decide.yielding.facts import (
 from bftrainer.decide.yielding.judging import next_repeat_s
 from bftrainer.decide.yielding.memory import YieldMemory
 from bftrainer.decide.yielding.node_sets import NumberedNodes
-from bftrainer.decide.yielding.pool import HeldNodes as NodesOfOthers
+from bftrainer.decide.yielding.pool import OtherHolders
 from bftrainer.decide.yielding.rule import YieldDecision, decide_offers
 from bftrainer.times import PilotS
 from bftrainer_replay.main_queue.holders import NONE, HeldNodes
@@ -87,17 +87,12 @@ class NeverYields:
 
 @dataclass(slots=True)
 class Yields:
-    """A pilot that watches the queue.
-
-    ``seen_starts`` main jobs had started at the look before. ``seen_groups``: the latest holders
-    that had started by then.
-    """
+    """A pilot that watches the queue. ``seen_starts`` main jobs had started at the look before."""
 
     jobs: MainJobs
     rules: PilotRules
     memory: YieldMemory = field(default_factory=YieldMemory)
     seen_starts: int = 0
-    seen_holders: int = 0
     _all: NumberedNodes = field(init=False)
     _waits: dict[int, NodeWait] = field(default_factory=dict)
     _rules: YieldRules = field(init=False)
@@ -124,7 +119,6 @@ class Yields:
         """Return the decision of the pilot's own rule."""
         now_s, held = view.now_s, view.held
         started = view.starts[self.seen_starts :]
-        new = [group.nodes for group in held.groups if group.number >= self.seen_holders]
         queue = WaitingQueue(
             PilotS(now_s),
             now_s,
@@ -147,15 +141,13 @@ class Yields:
             )
             for group in held.groups
         ]
-        self.seen_starts, self.seen_holders = view.started, held.starts
+        self.seen_starts = view.started
         return decide_offers(
             queue,
             own,
-            NodesOfOthers(view.leaving),
+            OtherHolders(view.leaving),
             self.memory,
             self._rules,
-            renewed=NONE.union(*new),
-            listed=held.nodes,
         )
 
     def _wait(self, job: int) -> NodeWait:

@@ -9,7 +9,7 @@ from bftrainer.decide.yielding.node_sets import NodeSet, union_of
 
 
 @dataclass(frozen=True, slots=True)
-class NodeTimes:
+class TimesByNode:
     """``groups``: sets of nodes, none of them in two, each with the time of its nodes. Nodes come
     and go together, so there are few.
     """
@@ -21,24 +21,24 @@ class NodeTimes:
         """All nodes that have a time."""
         return union_of(nodes for _, nodes in self.groups)
 
-    def only(self, nodes: NodeSet) -> NodeTimes:
+    def only(self, nodes: NodeSet) -> TimesByNode:
         """Return the times of these nodes."""
         kept = [(at_s, group & nodes) for at_s, group in self.groups]
-        return NodeTimes(tuple((at_s, group) for at_s, group in kept if group))
+        return TimesByNode(tuple((at_s, group) for at_s, group in kept if group))
 
-    def without(self, nodes: NodeSet) -> NodeTimes:
+    def without(self, nodes: NodeSet) -> TimesByNode:
         """Return the times of all other nodes."""
         kept = [(at_s, group - nodes) for at_s, group in self.groups]
-        return NodeTimes(tuple((at_s, group) for at_s, group in kept if group))
+        return TimesByNode(tuple((at_s, group) for at_s, group in kept if group))
 
-    def also(self, nodes: NodeSet, at_s: float) -> NodeTimes:
+    def also(self, nodes: NodeSet, at_s: float) -> TimesByNode:
         """Return the times with ``at_s`` for those of these nodes that have none."""
         new = nodes - self.nodes if self.groups else nodes
-        return NodeTimes((*self.groups, (at_s, new))) if new else self
+        return TimesByNode((*self.groups, (at_s, new))) if new else self
 
-    def joined(self, others: NodeTimes) -> NodeTimes:
+    def joined(self, others: TimesByNode) -> TimesByNode:
         """Return these times and others, of other nodes."""
-        return NodeTimes((*self.groups, *others.groups))
+        return TimesByNode((*self.groups, *others.groups))
 
     def until(self, latest_s: float) -> NodeSet:
         """Return the nodes whose time is no later."""
