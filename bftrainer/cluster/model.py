@@ -71,7 +71,9 @@ class NodeView:
     end of the last job there; None if the scheduler does not say. ``is_withdrawn``: no further job
     starts there, and an administrator waits for the end of those that run (drain, reboot).
     ``idle``: None where the scheduler was not asked, or where the GPUs cannot be held one by one.
-    ``is_planned``: it is kept for a job, also beside the jobs that run there.
+    ``is_planned``: it is kept for a job, also beside the jobs that run there. ``features``: what
+    jobs may ask for by name; ``memory_mib``: 0 where the scheduler does not say. Both are only
+    known where a pilot may have to make way by itself, and make no other view of a node.
     """
 
     name: str
@@ -86,6 +88,8 @@ class NodeView:
     is_withdrawn: bool = False
     idle: Idle | None = None
     is_planned: bool = False
+    features: frozenset[str] = field(default=frozenset(), compare=False)
+    memory_mib: int = field(default=0, compare=False)
 
     @property
     def gpu_count(self) -> int:
@@ -131,12 +135,14 @@ class PendingJob:
 @dataclass(frozen=True, slots=True)
 class NodeWaits:
     """Main jobs that wait for nodes, the running holders of all pilots, and the starts of main jobs
-    that run (job, start in the scheduler's epoch).
+    that run (job, start in the scheduler's epoch). ``kinds``: sets of nodes that are alike for
+    every job (none: unknown).
     """
 
     jobs: tuple[NodeWait, ...] = ()
     holders: tuple[ListedHolder, ...] = ()
     starts: tuple[tuple[str, float], ...] = ()
+    kinds: tuple[frozenset[str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,6 +67,7 @@ class Site:
     jobs: list[NodeWait] = field(default_factory=list)
     now_s: float = 0.0
     planned_s: float | None = None
+    kinds: tuple[frozenset[str], ...] = ()
     memories: dict[str, ListMemory] = field(default_factory=dict)
     released: list[str] = field(default_factory=list)
     starts: list[tuple[str, float]] = field(default_factory=list)
@@ -87,6 +88,7 @@ class Site:
             frozenset(self.busy),
             tuple(self.starts),
             self.planned_s,
+            self.kinds,
         )
 
     def own(self, pilot: str) -> list[HeldFragment]:
@@ -249,6 +251,9 @@ def test_only_nodes_that_the_job_can_use() -> None:
     assert site.look() == ("n4",)
     site = holding(jobs=[wait(1, 2, required=frozenset({"n0"}))])
     assert site.look() == ("n0", "n7")
+    site = holding(7, busy={"n7"}, jobs=[wait(1, 2, nodes=frozenset({"n3", "n7"}))])
+    assert site.look() == ()
+    assert not site.blocks, "one node of the two that have what it asks for is not enough"
 
 
 def test_an_array_starts_with_the_tasks_that_fit() -> None:
@@ -602,6 +607,18 @@ def test_idle_nodes_that_a_job_does_not_take_are_replaced_by_held_ones() -> None
     site.planned_s = SERVER_S + site.now_s + 5.0
     assert site.after(8.0).look() == ()
     assert not site.blocks, "these neither"
+
+
+def test_nodes_of_a_kind_that_a_job_does_not_take_are_refused_together() -> None:
+    """Two small nodes are idle, and were not enough for it; of the large ones two are held."""
+    small, large = ALL - {"n2", "n3"}, frozenset({"n2", "n3"})
+    for kinds, others in (((ALL,), ()), ((small, large), ("n2", "n3"))):
+        site = holding(4, jobs=[wait(1, 2)], kinds=kinds)
+        assert site.look() == ()
+        site.after(2.0).look()
+        site.planned_s = SERVER_S + site.now_s + 5.0
+        assert site.after(8.0).look() == others
+        assert site.blocks is bool(others)
 
 
 def test_jobs_that_are_canceled_all_the_time_cost_few_moves() -> None:

@@ -415,6 +415,7 @@ def _queue(
         ),
         waits.starts,
         seen.planned_s,
+        waits.kinds,
     )
 
 

@@ -56,6 +56,7 @@ def record(**fields: str) -> str:
         "%k": "",
     }
     values |= {f"%{key}": value for key, value in fields.items()}
+    values["%f %j"] = f"(null) {values['%j']}"
     return "|".join(values[column] for column in COLUMNS)
 
 
