@@ -328,23 +328,11 @@ class GiveWay(Enum):
     """
 
 
-_BLIND_FACTOR = 0.5
-"""Blind pilots glance at this fraction of ``nodes.yield_poll_s``, since each glance releases nodes
-by one step only.
-"""
-
-
 def glances_per_s(way: GiveWay, yield_poll_s: float) -> float:
     """Return how many glances at the scheduler's counters a pilot makes each second; 0 where the
     scheduler frees nodes.
     """
-    match way:
-        case GiveWay.SITE:
-            return 0.0
-        case GiveWay.YIELD:
-            return 1.0 / yield_poll_s
-        case GiveWay.BLIND:
-            return 1.0 / (_BLIND_FACTOR * yield_poll_s)
+    return 0.0 if way is GiveWay.SITE else 1.0 / yield_poll_s
 
 
 @dataclass(frozen=True, slots=True)

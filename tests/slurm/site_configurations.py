@@ -7,7 +7,7 @@ or main jobs of every partition start in time on nodes that it holds.
     python tests/slurm/site_configurations.py --minutes 20         as many as fit
     python tests/slurm/site_configurations.py --six --slurm sid    one of each kind
     python tests/slurm/site_configurations.py --six --jobs 50
-    chrt -r 1 python tests/slurm/site_configurations.py --six --jobs 50 --look 1
+    chrt -r 1 python tests/slurm/site_configurations.py --six --jobs 50
 
 Root runs it: the pilot is another user's, so that PrivateData hides jobs from it. A row for each
 configuration: the mode of the pilot, the delays of main jobs of 1, 2 and all nodes by sbatch, srun
@@ -340,7 +340,7 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=0, help="skip so many")
     parser.add_argument("--six", action="store_true", help="one configuration of each kind")
     parser.add_argument("--minutes", type=float, default=1e9)
-    parser.add_argument("--look", type=float, default=2.0, help="nodes.yield_poll_s")
+    parser.add_argument("--look", type=float, default=1.0, help="nodes.yield_poll_s")
     parser.add_argument("--jobs", type=int, default=len(JOBS), help="main jobs in a partition")
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, signal.default_int_handler)

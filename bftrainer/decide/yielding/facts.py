@@ -131,7 +131,7 @@ class YieldRules:
     """
 
     notice_s: float = 5.0
-    poll_s: float = 2.0
+    poll_s: float = 1.0
     worst_wait_s: float = 1800.0
     own_pilot: str = ""
 
