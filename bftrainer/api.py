@@ -25,11 +25,8 @@ from bftrainer.cluster.model import FragmentPhase as FragmentPhase
 from bftrainer.cluster.model import GiveWay as GiveWay
 from bftrainer.cluster.model import Hidden as Hidden
 from bftrainer.cluster.model import HoldingPermit as HoldingPermit
-from bftrainer.cluster.model import JobCounters as JobCounters
-from bftrainer.cluster.model import ListedHolder as ListedHolder
 from bftrainer.cluster.model import NodeRequest as NodeRequest
 from bftrainer.cluster.model import NodeView as NodeView
-from bftrainer.cluster.model import NodeWait as NodeWait
 from bftrainer.cluster.model import NodeWaits as NodeWaits
 from bftrainer.cluster.model import Observation as Observation
 from bftrainer.cluster.model import PeerPilot as PeerPilot
@@ -88,6 +85,9 @@ from bftrainer.decide.domain.state import Nodes as Nodes
 from bftrainer.decide.domain.state import State as State
 from bftrainer.decide.policies.settings import PolicySettings as PolicySettings
 from bftrainer.decide.policies.shares import equal_shares as equal_shares
+from bftrainer.decide.yielding.facts import JobCounters as JobCounters
+from bftrainer.decide.yielding.facts import ListedHolder as ListedHolder
+from bftrainer.decide.yielding.facts import NodeWait as NodeWait
 from bftrainer.errors import BFTrainerError as BFTrainerError
 from bftrainer.errors import CommandError as CommandError
 from bftrainer.errors import InputFileError as InputFileError

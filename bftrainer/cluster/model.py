@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from bftrainer.decide.domain.node_stages import NodeStage
+from bftrainer.decide.yielding.facts import ListedHolder, NodeWait
 from bftrainer.errors import InvalidValueError
 from bftrainer.fragment_names import id_of, is_fragment_name, node_of
 from bftrainer.slots import Grain
@@ -70,7 +71,9 @@ class NodeView:
     end of the last job there; None if the scheduler does not say. ``is_withdrawn``: no further job
     starts there, and an administrator waits for the end of those that run (drain, reboot).
     ``idle``: None where the scheduler was not asked, or where the GPUs cannot be held one by one.
-    ``is_planned``: it is kept for a job, also beside the jobs that run there.
+    ``is_planned``: it is kept for a job, also beside the jobs that run there. ``features``: what
+    jobs may ask for by name; ``memory_mib``: 0 where the scheduler does not say. Both are only
+    known where a pilot may have to make way by itself, and make no other view of a node.
     """
 
     name: str
@@ -85,6 +88,8 @@ class NodeView:
     is_withdrawn: bool = False
     idle: Idle | None = None
     is_planned: bool = False
+    features: frozenset[str] = field(default=frozenset(), compare=False)
+    memory_mib: int = field(default=0, compare=False)
 
     @property
     def gpu_count(self) -> int:
@@ -128,71 +133,16 @@ class PendingJob:
 
 
 @dataclass(frozen=True, slots=True)
-class NodeWait:
-    """A main job that waits for nodes: any job but pilots' holders.
-
-    ``size`` nodes among ``nodes``, with all of ``required``. ``priority``: larger ones first.
-    ``task_size``: the nodes of one task of a job array, which also starts on fewer nodes than
-    ``size``; 0: no array. ``submitted_s`` is None where the scheduler does not say. ``is_planned``:
-    the scheduler's plan has a start for it, or the scheduler does not say. Nothing here is free
-    text of its user.
-    """
-
-    job: str
-    size: int
-    priority: float
-    nodes: frozenset[str]
-    required: frozenset[str] = frozenset()
-    reason: str = ""
-    submitted_s: float | None = None
-    task_size: int = 0
-    is_planned: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class ListedHolder:
-    """A pilot's holder that runs on a node, in the scheduler's list.
-
-    ``is_leaving``: it is ending, and its node will be idle. ``pilot``: whose it is.
-    """
-
-    job: str
-    node: str
-    is_leaving: bool = False
-    pilot: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class NodeWaits:
     """Main jobs that wait for nodes, the running holders of all pilots, and the starts of main jobs
-    that run (job, start in the scheduler's epoch).
+    that run (job, start in the scheduler's epoch). ``kinds``: sets of nodes that are alike for
+    every job (none: unknown).
     """
 
     jobs: tuple[NodeWait, ...] = ()
     holders: tuple[ListedHolder, ...] = ()
     starts: tuple[tuple[str, float], ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class JobCounters:
-    """How many jobs of all users the scheduler has counted, since midnight or a reset.
-
-    ``pending`` is the number that waited at ``pending_at_s``. ``at_s`` and ``planned_s`` as in
-    :class:`Observation`. ``state`` is any text that changes with the jobs, for a scheduler that
-    shows how many jobs there are now and not how many there have been; its three counts are 0, and
-    no pilot can be blind there. ``is_published``: another process asked, so that reading them again
-    costs no call.
-    """
-
-    at_s: float
-    submitted: int
-    started: int
-    ended: int
-    pending: int = 0
-    pending_at_s: float = 0.0
-    planned_s: float | None = None
-    state: str = ""
-    is_published: bool = False
+    kinds: tuple[frozenset[str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -380,23 +330,11 @@ class GiveWay(Enum):
     """
 
 
-_BLIND_FACTOR = 0.5
-"""Blind pilots glance at this fraction of ``nodes.yield_poll_s``, since each glance releases nodes
-by one step only.
-"""
-
-
 def glances_per_s(way: GiveWay, yield_poll_s: float) -> float:
     """Return how many glances at the scheduler's counters a pilot makes each second; 0 where the
     scheduler frees nodes.
     """
-    match way:
-        case GiveWay.SITE:
-            return 0.0
-        case GiveWay.YIELD:
-            return 1.0 / yield_poll_s
-        case GiveWay.BLIND:
-            return 1.0 / (_BLIND_FACTOR * yield_poll_s)
+    return 0.0 if way is GiveWay.SITE else 1.0 / yield_poll_s
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,14 +6,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from bftrainer.cluster.model import (
-    Acquired,
-    Fragment,
-    JobCounters,
-    NodeRequest,
-    Observation,
-    PeerPilot,
-)
+from bftrainer.cluster.model import Acquired, Fragment, NodeRequest, Observation, PeerPilot
+from bftrainer.decide.yielding.facts import JobCounters
 
 
 class Scheduler(Protocol):

@@ -139,8 +139,8 @@ class NodesConfig(ConfigTable):
     """Who frees nodes for main jobs: the scheduler (site), or the pilot, which watches the queue
     (yield) or only its counters (blind). auto: site where the scheduler preempts holders.
     """
-    yield_poll_s: Annotated[float, Field(ge=0.5, le=60)] = 2.0
-    """With yield, look for new main jobs at this interval, in seconds (blind: half of it)."""
+    yield_poll_s: Annotated[float, Field(ge=0.5, le=60)] = 1.0
+    """With yield and blind, look for new main jobs at this interval, in seconds."""
     yield_notice_s: Annotated[float, Field(ge=0, le=60)] = 5.0
     """With yield, how long trainers may take to leave nodes that a main job waits for."""
     worst_wait_s: Annotated[float, Field(ge=120)] = 1800.0

@@ -83,15 +83,30 @@ class Agreement:
         """Whether all workers are to save a checkpoint and leave now; the same answer on all of
         them. Every worker must call this equally often: some calls broadcast.
         """
+        return self.to_stop_or_save(False)[0]
+
+    def to_stop_after_save(self) -> bool:
+        """Whether all workers are to leave now, right after a checkpoint for which they waited. A
+        stop that was requested meanwhile needs no second one, which may not fit into the time that
+        a main job waits. Every worker must call this equally often: it broadcasts.
+        """
+        (stop,) = self.broadcast((int(self.reporter.stop_requested(at_once=True)),))
+        return bool(stop)
+
+    def to_stop_or_save(self, is_save_due: bool) -> tuple[bool, bool]:
+        """As :meth:`to_stop`; and whether rank 0 is to save a checkpoint now and go on, because one
+        is due by its clock.
+        """
         self._calls_left -= 1
         if self._calls_left:
-            return False
+            return False, False
         now_s = self.reporter.clock()
         per_call_s = max(_SHORTEST_CALL_S, (now_s - self._broadcast_at_s) / self._n_calls)
         self._broadcast_at_s = now_s
         # Rank 0's values count: workers measure different times.
         n_calls = int(CONTROL_EVERY_S / per_call_s)
-        stop, n_calls = self.broadcast((int(self.reporter.stop_requested()), n_calls))
+        is_requested = self.reporter.stop_requested()
+        stop, n_calls, saves = self.broadcast((int(is_requested), n_calls, int(is_save_due)))
         self._n_calls = min(max(1, n_calls), _MAX_CALLS)
         self._calls_left = self._n_calls
-        return bool(stop)
+        return bool(stop), bool(saves) and not stop

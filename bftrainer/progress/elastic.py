@@ -215,13 +215,19 @@ class _Tracker:
         self.reporter.step(**facts, force=self.is_first_commit, **further)
         self.is_first_commit = False
         self.original_commit()  # raises HostsUpdatedInterrupt before a rescale
-        if self.agreement.to_stop():
+        is_to_stop, is_to_save = self.agreement.to_stop_or_save(self.is_save_due())
+        if is_to_stop:
             self.save_and_leave()
-        if (
-            self.checkpoint_every_s is not None
-            and self.clock() - self.checkpoint_at_s >= self.checkpoint_every_s
-        ):
+        if is_to_save:
             self.save()
+            if self.agreement.to_stop_after_save():
+                self.reporter.leave()
+
+    def is_save_due(self) -> bool:
+        """Whether a regular checkpoint is due, by this worker's clock."""
+        if self.checkpoint_every_s is None:
+            return False
+        return self.clock() - self.checkpoint_at_s >= self.checkpoint_every_s
 
     def sync(self) -> None:
         """Synchronize a new group. If a stop is requested, save and leave before its first step.

@@ -192,6 +192,8 @@ class OnIdleNodes(lightning.Callback):  # type: ignore[misc]  # its types are no
             self.report.leave()
         if trainer.global_step % self._every == 0:
             self.save(trainer)
+            if self._agreement.to_stop_after_save():
+                self.report.leave()
 
     def on_validation_batch_end(self, *_: object, **__: object) -> None:
         """Report a sign of life."""

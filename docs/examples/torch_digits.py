@@ -108,6 +108,8 @@ while sampler.epoch < options.epochs:
             report.leave()
         if step % options.checkpoint_every == 0:
             save()
+            if agreement.to_stop_after_save():
+                report.leave()
 
 save()
 report.done()

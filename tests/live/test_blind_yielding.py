@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from bftrainer.cluster.model import JobCounters
-from bftrainer.pilot.nodes.blind_yielding import (
+from bftrainer.decide.yielding.backfill_cycles import CYCLE_S
+from bftrainer.decide.yielding.blind import (
     MAX_CREDIT,
     MAX_STEPS,
     REFILL_S,
@@ -18,7 +18,8 @@ from bftrainer.pilot.nodes.blind_yielding import (
     OwnJobs,
     next_blind,
 )
-from bftrainer.pilot.nodes.yielding import CYCLE_S, LEAVING_S
+from bftrainer.decide.yielding.facts import JobCounters
+from bftrainer.decide.yielding.pool import LEAVING_S
 from bftrainer.times import PilotS
 
 NOTICE_S, SERVER_S = 5.0, 1e9

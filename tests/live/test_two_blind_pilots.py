@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bftrainer.cluster.model import JobCounters
-from bftrainer.pilot.nodes.blind_yielding import (
+from bftrainer.decide.yielding.blind import (
     MAX_CREDIT,
     REFILL_S,
     BlindMemory,
@@ -19,6 +18,7 @@ from bftrainer.pilot.nodes.blind_yielding import (
     OwnJobs,
     next_blind,
 )
+from bftrainer.decide.yielding.facts import JobCounters
 from bftrainer.times import PilotS
 
 NOTICE_S, SERVER_S, CYCLE_S, COUNT_S = 5.0, 1e9, 30.0, 30.0

@@ -15,17 +15,10 @@ from support.live_machine import Machine, eventually, machine
 from support.lsf_lab import Lab, locked, wait_until
 from support.lsf_under_test import StandInLsf
 
-from bftrainer.cluster.model import (
-    Availability,
-    FragmentPhase,
-    GiveWay,
-    JobCounters,
-    ListedHolder,
-    NodeRequest,
-    NodeView,
-)
+from bftrainer.cluster.model import Availability, FragmentPhase, GiveWay, NodeRequest, NodeView
 from bftrainer.config.pilot import PilotConfig
 from bftrainer.config.validation import check_table
+from bftrainer.decide.yielding.facts import JobCounters, ListedHolder
 from bftrainer.errors import InvalidValueError, SchedulerError, UnknownStateError
 from bftrainer.pilot.nodes.glances import has_moved
 from bftrainer.pilot.own_site import build_site, reconfigure

@@ -452,6 +452,24 @@ def test_rank_0_alone_saves_every_so_often(
     assert [line["step"] for line in lines(folder) if line["phase"] == "checkpointed"] == saved
 
 
+def test_a_stop_that_is_requested_during_a_checkpoint_needs_no_second_one(
+    folder: Path, clock: Clock, report: progress.Reporter
+) -> None:
+    """Two checkpoints of 3 s do not fit into the 5 s for which a main job waits."""
+    state, saved = ElasticState(), list[int]()
+
+    def save() -> None:
+        saved.append(state.step)
+        clock.now_s += 3.0
+        ask(folder, "control", 1)
+
+    progress.track(state, World(), checkpoint=save, checkpoint_every_s=1.0, reporter=report)
+    with pytest.raises(SystemExit) as left:
+        steps(state, clock, 35)
+    assert left.value.code == progress.STOPPED_STATUS
+    assert saved == [state.step]
+
+
 def test_a_disk_that_is_full_does_not_end_the_training(
     folder: Path, report: progress.Reporter, capsys: pytest.CaptureFixture[str]
 ) -> None:

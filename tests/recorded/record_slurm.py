@@ -466,6 +466,9 @@ def clusters(to: Recorder) -> None:
 def waiting(to: Recorder) -> None:
     """Nothing is preempted: two pilots hold three of four nodes, and main jobs of all kinds wait."""
     lab = to.lab
+    for node, features in (("node01", "big,ib"), ("node02", "big"), ("node04", "old")):
+        words = (f"AvailableFeatures={features}", f"ActiveFeatures={features}")
+        lab.run("scontrol", "update", f"NodeName={node}", *words)
     for node, pilot in (("node01", "a"), ("node02", "a"), ("node03", "b")):
         comment = f"--comment={slurm_jobs.comment(pilot, 'root')}"
         alone = ("-N1", "-w", node, "--exclusive", "-J", slurm_jobs.HOLDER_NAME)
@@ -483,6 +486,13 @@ def waiting(to: Recorder) -> None:
         ("-N1", "-H"),
         ("-N1", "-d", "singleton", "-J", "runs"),
         ("-N1", "-J", slurm_jobs.HOLDER_NAME, "--comment=bftrainer: not a holder"),
+        ("-N1", "-C", "big&ib"),
+        ("-N1", "-C", "ib|old", "-J", "a name|with bars"),
+        ("-N2", "-C", "[big*1&old*1]"),
+        ("-N1", "--mem=1500M"),
+        ("-N1", "--mem-per-cpu=700M", "--mincpus=2"),
+        ("-N1", "--gres=gpu:1"),
+        ("-N1", "--gpus-per-node=a100:2"),
     ):
         lab.submit("sleep 600", "-t", "5", *options)
     wait_until(
@@ -517,7 +527,7 @@ LABS: dict[str, tuple[Settings, tuple[Moment, ...]]] = {
         Settings(nodes=2, preempt="preempt/qos", accounting="associations,limits,qos"),
         (limits,),
     ),
-    "waiting": (Settings(nodes=4, preempt="preempt/none"), (waiting,)),
+    "waiting": (Settings(nodes=4, preempt="preempt/none", gpus=A100), (waiting,)),
     "clusters": (Settings(nodes=1, accounting="associations", cluster="a"), (clusters,)),
     "shared": (
         Settings(nodes=2, preempt="preempt/qos", accounting="associations,limits,qos"),

@@ -85,6 +85,8 @@ while not told:
     dist.all_reduce(told)
     if done["step"] % CHECKPOINT_EVERY == 0:
         save()
+        if agreement.to_stop_after_save():
+            report.leave()
 save()
 report.done()
 dist.destroy_process_group()

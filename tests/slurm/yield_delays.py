@@ -8,6 +8,7 @@ its nodes.
     python tests/slurm/yield_delays.py --trainer deaf          a trainer that does not stop
     python tests/slurm/yield_delays.py --per-holder 4          holders of up to 4 nodes
     python tests/slurm/yield_delays.py --pilots 5 --broker --rest 60 --runs 1
+    python tests/slurm/yield_delays.py --poll 1 --rest 120 --runs 0          only the calls
 
 Slurm has its own intervals (backfill every 30 s) and no Epilog. A run submits one main job at a
 random moment and takes the time until its first line, by this host's clock; before the next one,
@@ -31,6 +32,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+import psutil
 from measuring import cluster
 from support.command_line import bftrainer
 from support.live_machine import Machine, machine
@@ -59,19 +61,29 @@ def broker(lab: Lab, folder: Path) -> Iterator[dict[str, str]]:
 
 
 class Calls:
-    """The calls to slurmctld of this script's user, by sdiag."""
+    """The calls to slurmctld of this script's user, by sdiag, and its CPU time, of all users."""
 
     def __init__(self, lab: Lab) -> None:
         self.lab = lab
+        self.controller = psutil.Process(int((lab.root / "run" / "slurmctld.pid").read_text()))
         self.count, self.begun_s = self._count(), time.monotonic()
+        self.begun_cpu_s = self._cpu_s()
+
+    def _cpu_s(self) -> float:
+        times = self.controller.cpu_times()
+        return times.user + times.system
 
     def _count(self) -> int:
         text = self.lab.run("sdiag").partition("by user")[2]
         match = re.search(rf"\(\s*{os.getuid()}\) count:(\d+)", text)
         return int(match[1]) if match else 0
 
-    def per_minute(self) -> float:
-        return 60.0 * (self._count() - self.count) / (time.monotonic() - self.begun_s)
+    def per_minute(self) -> str:
+        """Calls in a minute, and the controller's CPU time."""
+        minutes = (time.monotonic() - self.begun_s) / 60.0
+        cpu_s = self._cpu_s() - self.begun_cpu_s
+        calls = self._count() - self.count
+        return f"{calls / minutes:.0f} calls a minute, {cpu_s / minutes * 1000:.0f} ms of slurmctld"
 
 
 @contextmanager
@@ -124,7 +136,9 @@ def measure(lab: Lab, folder: Path, options: argparse.Namespace) -> None:
             time.sleep(options.rest / 2)  # a broker asks often for a moment after a change
             calls = Calls(lab)
             time.sleep(options.rest)
-            print(f"{options.pilots} pilots at rest: {calls.per_minute():.0f} calls a minute")
+            print(f"{options.pilots} pilots at rest: {calls.per_minute()}", flush=True)
+            if not options.runs:
+                return
         for run in range(options.runs):
             for by in options.by:
                 for nodes in sizes:
@@ -160,7 +174,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--pilots", type=int, default=1)
     parser.add_argument("--per-holder", type=int, default=1, help="slurm.nodes_per_holder")
-    parser.add_argument("--poll", type=float, default=2.0, help="nodes.yield_poll_s")
+    parser.add_argument("--poll", type=float, default=1.0, help="nodes.yield_poll_s")
     parser.add_argument("--by", nargs="+", default=["sbatch", "srun", "salloc"])
     parser.add_argument("--sizes", nargs="+", type=int, help="nodes of main jobs")
     parser.add_argument("--broker", action="store_true", help="one process looks for all pilots")

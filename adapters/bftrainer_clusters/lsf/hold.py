@@ -11,7 +11,8 @@ import re
 import signal
 from collections.abc import Callable, Mapping, Sequence
 
-from bftrainer.cluster.model import GiveWay, JobCounters, Observation
+from bftrainer.cluster.model import GiveWay, Observation
+from bftrainer.decide.yielding.facts import JobCounters
 from bftrainer.errors import CommandError, UserError
 from bftrainer.system import command
 from bftrainer.system.clock import Clock

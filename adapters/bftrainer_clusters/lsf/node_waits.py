@@ -7,7 +7,7 @@ their name instead, and tells their IDs (:func:`holders_argv`).
 
 From manuals and the stand-in: no real LSF was available. LSF tells how many slots a job needs, and
 not reliably why it is pending, so every pending job counts as one that idle hosts would let start.
-One that waits for something else costs a few offers (:mod:`bftrainer.pilot.nodes.yielding`).
+One that waits for something else costs a few offers (:mod:`bftrainer.decide.yielding`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from bftrainer.cluster.model import ListedHolder, NodeView, NodeWait, NodeWaits, PendingJob
+from bftrainer.cluster.model import NodeView, NodeWaits, PendingJob
+from bftrainer.decide.yielding.facts import ListedHolder, NodeWait
 from bftrainer.errors import SchedulerError, UnknownStateError
 from bftrainer_clusters.lsf.jobs import HOLDER_NAME, PHASES, hosts_of, run_time_s
 from bftrainer_clusters.lsf.text import records, says_nothing, value_of

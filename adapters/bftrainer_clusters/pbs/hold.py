@@ -15,7 +15,8 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from bftrainer.cluster.model import GiveWay, JobCounters, Observation
+from bftrainer.cluster.model import GiveWay, Observation
+from bftrainer.decide.yielding.facts import JobCounters
 from bftrainer.errors import CommandError
 from bftrainer.system import command
 from bftrainer.system.clock import Clock

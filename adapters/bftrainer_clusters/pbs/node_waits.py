@@ -10,7 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from bftrainer.cluster.model import ListedHolder, NodeWait, NodeWaits
+from bftrainer.cluster.model import NodeWaits
+from bftrainer.decide.yielding.facts import ListedHolder, NodeWait
 from bftrainer_clusters.pbs import jobs
 from bftrainer_clusters.pbs.queue import PbsQueue
 from bftrainer_clusters.pbs.text import PbsNodes, PbsRecord, parse_time, short_id

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Generic
 
-from bftrainer.cluster.model import GiveWay, JobCounters, Observation
+from bftrainer.cluster.model import GiveWay, Observation
+from bftrainer.decide.yielding.facts import JobCounters
 from bftrainer.errors import SchedulerError
 from bftrainer_clusters.holding.holder_jobs import JobPhase, SettingsT
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Generic
 
-from bftrainer.cluster.model import Availability, GiveWay, JobCounters, PeerPilot
+from bftrainer.cluster.model import Availability, GiveWay, PeerPilot
 from bftrainer.cluster.observed import ObservedSite
 from bftrainer.cluster.site_plugin import BatchSystem, JobNodes, OwnJob, Site
 from bftrainer.cluster.windows import PilotJobs
@@ -18,6 +18,7 @@ from bftrainer.config.pilot import NodesConfig, PilotConfig
 from bftrainer.config.validation import check_table
 from bftrainer.counted import counted
 from bftrainer.decide.domain.checks import Check
+from bftrainer.decide.yielding.facts import JobCounters
 from bftrainer.errors import CommandError, SchedulerError, UnknownStateError, UserError
 from bftrainer.plugins import error_of_user
 from bftrainer.system.clock import Clock

@@ -62,7 +62,7 @@ from bftrainer_clusters.slurm.user_weights import Weights
 
 NODES_S, RESERVATIONS_S = 40.0, 45.0
 EVERY_S, SOON_S, SLOWS = 4.0, 0.5, 3.0
-COUNT_S = 1.5
+COUNT_S = 1.0
 """How often jobs are counted. Pilots read the counters twice a second, so that they see a main job
 within the two seconds of a look of their own.
 """

@@ -35,7 +35,7 @@ CALLS_A_MINUTE = 35
 """The calls of a pilot at rest, by sdiag with times.poll_s = 10 (docs/slurm.md): 5 RPCs a look, 2
 for each list of holders.
 """
-YIELD_POLL_S = 2.0
+YIELD_POLL_S = 1.0
 """The default of nodes.yield_poll_s."""
 
 

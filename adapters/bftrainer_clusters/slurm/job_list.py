@@ -36,11 +36,17 @@ _WAIT_COLUMNS = {
     "%x": "EXC_NODES",
     "%V": "SUBMIT_TIME",
     "%N": "NODELIST",
-    **_COLUMNS,
+    "%c": "MIN_CPUS",
+    "%m": "MIN_MEMORY",
+    "%b": "TRES_PER_NODE",
+    **{column: title for column, title in _COLUMNS.items() if column not in ("%j", "%k")},
+    "%f %j": "FEATURES NAME",
+    "%k": "COMMENT",
 }
 """The columns for a pilot that makes way for main jobs, which has to know more of them
-(:mod:`.node_waits`).
+(:mod:`.node_waits`). Features may contain bars (``a100|h100``) and no blank.
 """
+_TITLES = {**_COLUMNS, **_WAIT_COLUMNS}
 FORMAT, _HEADER = "|".join(_COLUMNS), "|".join(_COLUMNS.values())
 WAITS, _WAITS_HEADER = "|".join(_WAIT_COLUMNS), "|".join(_WAIT_COLUMNS.values())
 HOLDER_NAME, PILOT_NAME = NAMES = ("bftrainer-holder", "bftrainer-pilot")
@@ -76,7 +82,7 @@ class JobList:
     def as_printed(self, form: str, is_wanted: Callable[[Job], bool]) -> str:
         """Format the wanted jobs as ``squeue -o FORM|MARK`` prints them, with its header."""
         columns = form.split("|")
-        lines = ["|".join(_WAIT_COLUMNS[column] for column in columns)]
+        lines = ["|".join(_TITLES[column] for column in columns)]
         lines += [
             "|".join([job[column] for column in columns]) for job in self.jobs if is_wanted(job)
         ]
@@ -98,11 +104,18 @@ def _parsed_job(record: str, columns: tuple[str, ...]) -> Job:
     """Parse a record into a job. Name and comment are left empty unless the job is named like a
     holder or a pilot.
     """
+    *fixed, texts, _ = columns
     values = fields_of(record, len(columns) - 1)
     name, _, comment = values.pop().partition("|")
-    return dict(
-        zip(columns, [*values, *((name, comment) if name in NAMES else ("", ""))], strict=True)
-    )
+    job = dict(zip(fixed, values, strict=True))
+    has_features, features = texts != "%j", ""
+    if has_features:
+        features, _, text = f"{name}|{comment}".partition(" ")
+        name, _, comment = text.partition("|")
+    job["%j"], job["%k"] = (name, comment) if name in NAMES else ("", "")
+    if has_features:
+        job["%f"], job[texts] = features, f"{features} {job['%j']}"
+    return job
 
 
 def waits(job: Job) -> bool:

@@ -9,12 +9,14 @@ one record, ``1,3,5,7%2``.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 
-from bftrainer.cluster.model import ListedHolder, NodeView, NodeWait, NodeWaits
+from bftrainer.cluster.model import NodeView, NodeWaits
+from bftrainer.decide.yielding.facts import ListedHolder, NodeWait
 from bftrainer.errors import SchedulerError
 from bftrainer_clusters.slurm.hostlists import NOTHING, HostLists
 from bftrainer_clusters.slurm.job_list import HOLDER_NAME, Job, JobList, waits
+from bftrainer_clusters.slurm.node_needs import NodeNeeds, needs_of
 from bftrainer_clusters.slurm.records import is_number
 
 _FOR_NODES = re.compile(
@@ -39,11 +41,7 @@ def node_waits(jobs: JobList, nodes: Iterable[NodeView]) -> NodeWaits:
     A job is a holder by its name, its comment and the user whom the comment names: main jobs that
     only look alike are their users' own loss.
     """
-    of_partition: dict[str, set[str]] = {}
-    for node in nodes:
-        for partition in node.partitions:
-            of_partition.setdefault(partition, set()).add(node.name)
-    usable: dict[str, frozenset[str]] = {}
+    usable = UsableNodes(nodes)
     lists = HostLists()
     waiting: list[NodeWait] = []
     holders: list[ListedHolder] = []
@@ -52,17 +50,51 @@ def node_waits(jobs: JobList, nodes: Iterable[NodeView]) -> NodeWaits:
         if (pilot := _pilot_of(job)) is not None:
             holders += _holder_nodes(job, pilot, lists)
         elif waits(job):
-            names = job["%P"]
-            if names not in usable:
-                parts = [of_partition.get(name, set()) for name in names.split(",")]
-                usable[names] = frozenset().union(*parts)
             if _FOR_NODES.match(job["%r"]):
-                waiting.append(_job_needs(job, usable[names], lists))
+                waiting.append(_job_needs(job, usable.of(job), lists))
         elif job["%T"] in STARTED and is_number(job["%S"]):
             starts.append((job["%A"], float(job["%S"])))
     latest_s = max((start_s for _, start_s in starts), default=0.0)
     recent = tuple(start for start in starts if start[1] >= latest_s - RECENT_S)
-    return NodeWaits(tuple(waiting), tuple(holders), recent)
+    return NodeWaits(tuple(waiting), tuple(holders), recent, usable.kinds)
+
+
+class UsableNodes:
+    """The nodes that jobs can use, by their partitions and what they ask of each node.
+
+    Nodes are compared by kind, and each set is made once: a user may submit thousands of jobs.
+    """
+
+    def __init__(self, nodes: Iterable[NodeView]) -> None:
+        samples: dict[Hashable, NodeView] = {}
+        names: dict[Hashable, list[str]] = {}
+        for node in nodes:
+            kind = (node.partitions, node.devices, node.cpus, node.features, node.memory_mib)
+            samples.setdefault(kind, node)
+            names.setdefault(kind, []).append(node.name)
+        self._samples = list(samples.values())
+        self.kinds = tuple(frozenset(names[kind]) for kind in samples)
+        """Sets of nodes that are alike for every job."""
+        self._unions: dict[tuple[int, ...], frozenset[str]] = {}
+        self._chosen: dict[tuple[str, NodeNeeds], frozenset[str]] = {}
+
+    def of(self, job: Job) -> frozenset[str]:
+        """Return the nodes that a job can use once they are idle; all of its partitions if none
+        seems to have what it asks for.
+        """
+        key = job["%P"], needs_of(job)
+        if key not in self._chosen:
+            self._chosen[key] = self._choose(*key)
+        return self._chosen[key]
+
+    def _choose(self, partitions: str, needs: NodeNeeds) -> frozenset[str]:
+        wanted = set(partitions.split(","))
+        open_to = [k for k, node in enumerate(self._samples) if wanted & set(node.partitions)]
+        fitting = [k for k in open_to if needs.are_met_by(self._samples[k])]
+        chosen = tuple(fitting or open_to)
+        if chosen not in self._unions:
+            self._unions[chosen] = frozenset().union(*(self.kinds[k] for k in chosen))
+        return self._unions[chosen]
 
 
 def _pilot_of(job: Job) -> str | None:

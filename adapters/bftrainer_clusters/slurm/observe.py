@@ -12,14 +12,8 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from bftrainer.cluster.model import (
-    JobCounters,
-    LimitWait,
-    NodeView,
-    NodeWaits,
-    Observation,
-    PendingJob,
-)
+from bftrainer.cluster.model import LimitWait, NodeView, NodeWaits, Observation, PendingJob
+from bftrainer.decide.yielding.facts import JobCounters
 from bftrainer.errors import SchedulerError
 from bftrainer.system import command
 from bftrainer.system.command import Parsed

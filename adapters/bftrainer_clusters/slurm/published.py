@@ -30,7 +30,7 @@ COUNTERS = ("sdiag",)
 list and the nodes that show what has happened.
 """
 COUNTERS_S = 4.0
-"""A broker that has not counted jobs for so long is dead, as far as main jobs are concerned: two
+"""A broker that has not counted jobs for so long is dead, as far as main jobs are concerned: four
 looks of a pilot (nodes.yield_poll_s).
 """
 MOST_BYTES = 64 << 20

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from bftrainer.cluster.model import GiveWay, JobCounters
+from bftrainer.cluster.model import GiveWay
 from bftrainer.cluster.observed import ObservedSite
 from bftrainer.cluster.past_jobs import JobLog
 from bftrainer.cluster.pilot_submission import PilotJobWishes, PilotScript, SubmittedPilot
@@ -24,6 +24,7 @@ from bftrainer.config.pilot import PilotConfig
 from bftrainer.config.validation import ConfigTable, check_table
 from bftrainer.counted import counted
 from bftrainer.decide.domain.checks import Check, CheckStatus
+from bftrainer.decide.yielding.facts import JobCounters
 from bftrainer.errors import BFTrainerError, UserError
 from bftrainer.system import command
 from bftrainer.system.clock import Clock

@@ -9,15 +9,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from dataclasses import replace
 
-from bftrainer.cluster.model import (
-    Hidden,
-    Idle,
-    JobCounters,
-    NodeView,
-    PendingJob,
-    Reservation,
-)
+from bftrainer.cluster.model import Hidden, Idle, NodeView, PendingJob, Reservation
+from bftrainer.decide.yielding.facts import JobCounters
 from bftrainer.errors import SchedulerError
 from bftrainer_clusters.slurm.hostlists import NOTHING, HostLists
 from bftrainer_clusters.slurm.records import fields_of, is_number, parse_records
@@ -73,6 +68,12 @@ def _node_view(record: str) -> NodeView:
         gres,
         cpus=int(cpus) if is_number(cpus) else 0,
         last_busy_s=float(last_busy) if is_number(last_busy) else 0.0,
+    )
+    memory = value_of(slurms_fields, "RealMemory", "")
+    node = replace(
+        node,
+        features=frozenset(_listed_words(value_of(slurms_fields, "AvailableFeatures", "(null)"))),
+        memory_mib=int(memory) if is_number(memory) else 0,
     )
     if not value_of(slurms_fields, "GresUsed", ""):
         return node

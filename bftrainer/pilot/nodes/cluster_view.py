@@ -36,12 +36,12 @@ from bftrainer.config.pilot import PilotConfig
 from bftrainer.counted import counted
 from bftrainer.decide.core.debounce import DebounceState, debounce
 from bftrainer.decide.domain.node_stages import NodeStage
+from bftrainer.decide.yielding.facts import WaitingQueue
 from bftrainer.errors import BFTrainerError, PostponedError
 from bftrainer.fragment_names import job_of, node_of
 from bftrainer.pilot.nodes.holding_order import OrderFacts
 from bftrainer.pilot.nodes.node_facts import Candidate, Harvest, LimitWaits
 from bftrainer.pilot.nodes.poll_schedule import PollOutcome, PollSchedule, rules_of
-from bftrainer.pilot.nodes.yielding import WaitingQueue
 from bftrainer.sharing.fair_share import Sharer
 from bftrainer.sharing.peers import overlap, peer_holders, rivals
 from bftrainer.times import ElapsedS, PilotS
@@ -414,14 +414,15 @@ def _waiting_queue(
         before_s,
         waits.jobs,
         waits.holders,
-        frozenset(node.name for node in seen.nodes if node.availability in _IDLE),
-        frozenset(
+        frozenset[str](node.name for node in seen.nodes if node.availability in _IDLE),
+        frozenset[str](
             node.name
             for node in seen.nodes
             if node.availability in _WITH_JOBS and node.name not in held
         ),
         waits.starts,
         seen.planned_s,
+        waits.kinds,
     )
 
 

@@ -19,6 +19,7 @@ from bftrainer.config.pilot import is_quiet
 from bftrainer.decide.allocation.placement import in_name_order
 from bftrainer.decide.core.demand_cap import DemandCap
 from bftrainer.decide.domain.state import Nodes
+from bftrainer.decide.yielding.rule import JobServed
 from bftrainer.fragment_names import is_one_of_several, job_of
 from bftrainer.pilot.nodes.held_fragments import HeldFragment
 from bftrainer.pilot.nodes.holding_order import (
@@ -40,7 +41,6 @@ from bftrainer.pilot.nodes.making_way import (
 )
 from bftrainer.pilot.nodes.node_facts import Candidate, Moment, NodeFacts, NodeMemory
 from bftrainer.pilot.nodes.sharing import cheapest, own_split
-from bftrainer.pilot.nodes.yielding import JobServed
 from bftrainer.sharing.fair_share import Demand, Split
 from bftrainer.sharing.peers import room_beside, surplus
 

@@ -10,11 +10,12 @@ import math
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 
-from bftrainer.cluster.model import GiveWay, JobCounters, glances_per_s
+from bftrainer.cluster.model import GiveWay, glances_per_s
 from bftrainer.cluster.ports import YieldPort
 from bftrainer.config.in_effect import ConfigCell
+from bftrainer.decide.yielding.blind import Glance, OwnJobs
+from bftrainer.decide.yielding.facts import JobCounters
 from bftrainer.errors import BFTrainerError
-from bftrainer.pilot.nodes.blind_yielding import Glance, OwnJobs
 from bftrainer.pilot.steady_clock import SteadyClock
 from bftrainer.system.background import Background
 

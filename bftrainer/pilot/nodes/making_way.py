@@ -9,15 +9,18 @@ short, and shorter while jobs wait. That is also the guarantee that needs no pil
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from bftrainer.cluster.model import FragmentPhase, GiveWay
-from bftrainer.pilot.nodes.blind_yielding import next_blind
+from bftrainer.decide.yielding.blind import next_blind
+from bftrainer.decide.yielding.facts import HolderStage, OwnHolder, YieldRules
+from bftrainer.decide.yielding.listed_holders import next_yield
+from bftrainer.decide.yielding.low_water import LowWater
+from bftrainer.decide.yielding.rule import JobServed, YieldRelease
+from bftrainer.fragment_names import is_one_of_several, job_of
 from bftrainer.pilot.nodes.held_fragments import HeldFragment
-from bftrainer.pilot.nodes.low_water import LowWater
 from bftrainer.pilot.nodes.node_facts import LimitWaits, Moment, NodeFacts, NodeMemory
-from bftrainer.pilot.nodes.yielding import JobServed, YieldRelease, YieldRules, next_yield
 
 BUSY_LIMIT_S = 600.0
 """While main jobs wait, no holder ends later than this."""
@@ -139,8 +142,9 @@ def _with_low_water(facts: NodeFacts) -> NodeMemory:
 
 
 def _nodes_to_yield(facts: NodeFacts, kept: Sequence[HeldFragment]) -> WayDecision:
-    """Decide which nodes to release by the queue of main jobs (:func:`.yielding.next_yield`).
-    Before the queue has been seen, nothing may be requested.
+    """Decide which nodes to release by the queue of main jobs
+    (:func:`bftrainer.decide.yielding.listed_holders.next_yield`). Before the queue has been
+    seen, nothing may be requested.
     """
     if facts.queue is None:
         return WayDecision(facts.memory, blocks=True)
@@ -156,24 +160,53 @@ def _nodes_to_yield(facts: NodeFacts, kept: Sequence[HeldFragment]) -> WayDecisi
         if held_fragment.given_back_s is None and held_fragment not in kept
     ]
     own = [*kept, *given_back, *(replace(h, given_back_s=facts.queue.at_s) for h in leaving)]
-    before = facts.memory.yielding
-    decision = next_yield(facts.queue, own, _rescale_costs(facts), before, rules)
+    decision = next_yield(
+        facts.queue, own_holders(own, _rescale_costs(facts)), facts.memory.yielding, rules
+    )
     memory = replace(facts.memory, yielding=decision.memory)
-    hasten = (Hasten(decision.hasten, rules.notice_s),) if decision.hasten else ()
+    made, offers = decision.made, decision.memory.offers
     return WayDecision(
         memory,
-        decision.releases,
-        hasten,
-        served=decision.served,
-        blocks=decision.memory.blocks,
-        reserved=decision.memory.reserved,
+        made.releases,
+        (Hasten(made.hasten, rules.notice_s),) if made.hasten else (),
+        served=made.served,
+        blocks=offers.blocks,
+        reserved=frozenset(offers.reserved),
         renews=True,
     )
 
 
+def own_holders(fragments: Iterable[HeldFragment], costs: Mapping[str, float]) -> list[OwnHolder]:
+    """Return fragments as the rule sees them; ``costs``: what trainers lose by leaving one, by
+    name.
+    """
+    return [
+        OwnHolder(
+            held.name,
+            job_of(held.name),
+            frozenset[str]({held.node}),
+            _stage_of(held),
+            held.asked_s,
+            is_one_of_several(held.name),
+            held.is_renewal,
+            costs.get(held.name),
+        )
+        for held in fragments
+    ]
+
+
+def _stage_of(held: HeldFragment) -> HolderStage:
+    """Return how far a fragment's holder is."""
+    if held.given_back_s is not None:
+        return HolderStage.ENDING if held.is_released else HolderStage.GIVEN_BACK
+    if held.is_ready:
+        return HolderStage.READY
+    return HolderStage.PENDING if held.ready_s is None else HolderStage.ENDING
+
+
 def _yield_blindly(facts: NodeFacts, kept: Sequence[HeldFragment]) -> WayDecision:
     """Decide which nodes to release by the scheduler's counters
-    (:func:`.blind_yielding.next_blind`): the cheapest ones, a step at each glance.
+    (:func:`bftrainer.decide.yielding.blind.next_blind`): the cheapest ones, a step at each glance.
     """
     if facts.glance is None:
         return WayDecision(facts.memory, blocks=True)

@@ -20,12 +20,12 @@ from bftrainer.cluster.selection import may_be_held
 from bftrainer.cluster.site_plugin import Site
 from bftrainer.config.in_effect import ConfigCell
 from bftrainer.decide.domain.state import Nodes
+from bftrainer.decide.yielding.blind import OwnJobs
 from bftrainer.errors import CommandError, SchedulerError
 from bftrainer.fragment_names import job_of, node_of
 from bftrainer.pilot.facts import FragmentEvent
 from bftrainer.pilot.hints import Hints
 from bftrainer.pilot.memo import Memoized
-from bftrainer.pilot.nodes.blind_yielding import OwnJobs
 from bftrainer.pilot.nodes.classifier import NodeClassifier, PoolDemand
 from bftrainer.pilot.nodes.decisions import (
     Ask,
@@ -279,7 +279,7 @@ class NodeManager:
         end_s = min((end_s for _, end_s in self.window_ends), default=math.inf) + _RELEASE_S
         memory = self._decided.memory
         way = self._permission.permit.give_way
-        is_offering = memory.yielding.blocks if way is GiveWay.YIELD else memory.blind.offers
+        is_offering = memory.yielding.offers.blocks if way is GiveWay.YIELD else memory.blind.offers
         self._polls.watch(way, self._own_jobs_now(), is_offering)
         if self._polls.attend(frozenset(h.name for h in self._fragments.all()), end_s):
             self._fragments.classify()

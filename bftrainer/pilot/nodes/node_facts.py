@@ -10,13 +10,14 @@ from bftrainer.cluster.model import UNKNOWN_PILOT, HoldingPermit, LimitWait, Nod
 from bftrainer.config.pilot import PilotConfig
 from bftrainer.decide.core.demand_cap import DemandCap
 from bftrainer.decide.domain.state import Nodes
-from bftrainer.pilot.nodes.blind_yielding import BlindMemory, Glance
+from bftrainer.decide.yielding.blind import BlindMemory, Glance
+from bftrainer.decide.yielding.facts import WaitingQueue
+from bftrainer.decide.yielding.listed_holders import ListMemory
+from bftrainer.decide.yielding.low_water import LowWater
 from bftrainer.pilot.nodes.classifier import PoolDemand
 from bftrainer.pilot.nodes.held_fragments import HeldFragment
 from bftrainer.pilot.nodes.holding_order import OrderFacts, UnheldNodes
-from bftrainer.pilot.nodes.low_water import LowWater
 from bftrainer.pilot.nodes.node_requests import BackOff
-from bftrainer.pilot.nodes.yielding import WaitingQueue, YieldMemory
 from bftrainer.sharing.fair_share import ShareMemory, Sharer
 from bftrainer.times import PilotS
 
@@ -62,8 +63,8 @@ class NodeMemory:
     - ``share``: how the split among users went.
     - ``unheld``: idle nodes that are not held (:mod:`.holding_order`).
     - ``beside``: ((part, GPUs), since when so many GPUs are idle beside the part).
-    - ``yielding``, ``blind``: nodes that were offered to main jobs (:mod:`.yielding`,
-      :mod:`.blind_yielding`).
+    - ``yielding``, ``blind``: nodes that were offered to main jobs
+      (:mod:`bftrainer.decide.yielding`).
     - ``shortened``: (fragment, when its holder was told to end earlier).
     - ``low_water``: the low-water mark of each class, as of the look at ``low_water_s``.
     """
@@ -76,7 +77,7 @@ class NodeMemory:
     share: ShareMemory = field(default_factory=ShareMemory)
     unheld: UnheldNodes = field(default_factory=UnheldNodes)
     beside: tuple[tuple[tuple[str, int], float], ...] = ()
-    yielding: YieldMemory = field(default_factory=YieldMemory)
+    yielding: ListMemory = field(default_factory=ListMemory)
     blind: BlindMemory = field(default_factory=BlindMemory)
     shortened: tuple[tuple[str, float], ...] = ()
     low_water: tuple[tuple[str, LowWater], ...] = ()

@@ -15,9 +15,9 @@ from bftrainer.cluster.model import GiveWay
 from bftrainer.cluster.ports import PeerPilots, Scheduler
 from bftrainer.cluster.windows import PilotJobs
 from bftrainer.config.in_effect import ConfigCell
+from bftrainer.decide.yielding.blind import Glance, OwnJobs
 from bftrainer.errors import BFTrainerError, CommandError, SchedulerError
 from bftrainer.pilot.hints import Hints, NoHints
-from bftrainer.pilot.nodes.blind_yielding import Glance, OwnJobs
 from bftrainer.pilot.nodes.classifier import NodeClassifier
 from bftrainer.pilot.nodes.cluster_view import ClusterView, EndedPoll, PollAnswer, after_poll, notes
 from bftrainer.pilot.nodes.glances import Glances

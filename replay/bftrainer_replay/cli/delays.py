@@ -59,9 +59,9 @@ _TOPICS = {
     "--look",
     "look_s",
     type=NumberRange(min=0),
-    default=2.0,
+    default=1.0,
     metavar="S",
-    help="Time between two looks at the queue (nodes.yield_poll_s; blind: half of it).",
+    help="Time between two looks at the queue (nodes.yield_poll_s).",
 )
 @click.option(
     "--cycle",

@@ -15,9 +15,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from bftrainer.pilot.nodes.low_water import LowWater
+from bftrainer.decide.yielding.low_water import LowWater
+from bftrainer.decide.yielding.node_sets import NumberedNodes
 from bftrainer_replay.main_queue.backfill import Backfill, free_for
-from bftrainer_replay.main_queue.holders import HeldNodes
+from bftrainer_replay.main_queue.holders import NONE, HeldNodes
 from bftrainer_replay.main_queue.jobs import MainJobs
 from bftrainer_replay.main_queue.looks import (
     Looks,
@@ -82,7 +83,8 @@ def simulate(
 @dataclass(slots=True)
 class Cluster:
     """The state of the simulation. ``idle`` + ``leaving`` + held nodes + nodes of running jobs are
-    all nodes, always.
+    all nodes, always. A job gets the idle nodes of the lowest numbers. ``running`` are the planned
+    ends of main jobs, ``nodes_of`` their nodes.
     """
 
     jobs: MainJobs
@@ -91,18 +93,20 @@ class Cluster:
     noise_s: float
     chance: random.Random
     now_s: float = 0.0
-    idle: int = field(init=False)
-    leaving: int = 0
+    idle: NumberedNodes = field(init=False)
+    leaving: NumberedNodes = NONE
     holders: HeldNodes = field(default_factory=HeldNodes)
     running: list[tuple[float, int]] = field(default_factory=list)
+    nodes_of: dict[int, NumberedNodes] = field(default_factory=dict)
     pending: list[int] = field(default_factory=list)
     start_s: list[float] = field(init=False)
     blocked_s: list[float] = field(init=False)
     tally: NodeSeconds = field(default_factory=NodeSeconds)
     submitted: int = 0
-    started: int = 0
+    starts: list[int] = field(default_factory=list)
     ended: int = 0
     _events: list[tuple[float, int, int]] = field(init=False)
+    _arriving: dict[int, NumberedNodes] = field(default_factory=dict)
     _look_s: float = math.inf
     _looks: Looks = field(init=False)
     _mark: LowWater = field(default_factory=LowWater)
@@ -110,7 +114,7 @@ class Cluster:
 
     def __post_init__(self) -> None:
         count = len(self.jobs)
-        self.idle = self.jobs.machine_nodes
+        self.idle = NumberedNodes.first_of_all(self.jobs.machine_nodes)
         self.start_s = [math.nan] * count
         self.blocked_s = [math.nan] * count
         self._horizon_s = self.jobs.submit_s[-1] if count else 0.0
@@ -141,9 +145,9 @@ class Cluster:
         """Go on to the next instant."""
         passed_s = min(at_s, self._horizon_s) - min(self.now_s, self._horizon_s)
         if passed_s > 0:
-            held = self.holders.nodes
+            held = self.holders.count
             self.tally.held_node_s += held * passed_s
-            self.tally.available_node_s += (self.idle + held + self.leaving) * passed_s
+            self.tally.available_node_s += (len(self.idle) + held + len(self.leaving)) * passed_s
         self.now_s = at_s
 
     def _happen_all(self) -> bool:
@@ -162,14 +166,15 @@ class Cluster:
         """Change the state by one event."""
         match what:
             case _What.JOB_ENDS:
-                self.idle += self.jobs.nodes[number]
+                self.idle |= self.nodes_of.pop(number)
                 self.running.remove(self._planned(number))
                 self.ended += 1
             case _What.HOLDERS_EXPIRE:
-                self.idle += self.holders.expire(self.now_s)
+                self.idle |= self.holders.expire(self.now_s)
             case _What.NODES_ARRIVE:
-                self.idle += number
-                self.leaving -= number
+                nodes = self._arriving.pop(number)
+                self.idle |= nodes
+                self.leaving -= nodes
             case _What.JOB_COMES:
                 self.pending.append(number)
                 self.submitted += 1
@@ -195,7 +200,7 @@ class Cluster:
         """Start the jobs that the scheduler starts now, on idle nodes first."""
         endable = self._endable()
         starts = self.backfill.starts(
-            self.now_s, self.idle + endable, self._ends, self.pending, self.jobs
+            self.now_s, len(self.idle) + endable, self._ends, self.pending, self.jobs
         )
         for job in starts:
             self._start(job)
@@ -206,22 +211,26 @@ class Cluster:
     def _start(self, job: int) -> None:
         """Start a job; the scheduler preempts holders for what is missing."""
         size = self.jobs.nodes[job]
-        if size > self.idle:
-            self.holders.take(size - self.idle, self._grown_up_s())
-        self.idle = max(self.idle - size, 0)
+        nodes = self.idle.first(size)
+        if size > len(nodes):
+            preempted = self.holders.youngest(size - len(nodes), self._grown_up_s())
+            self.holders.end(preempted)
+            nodes |= preempted
+        self.idle -= nodes
+        self.nodes_of[job] = nodes
         late_s = self.chance.uniform(0.0, self.noise_s) if self.noise_s else 0.0
         self.start_s[job] = self.now_s + late_s
-        self.started += 1
+        self.starts.append(job)
         insort(self.running, self._planned(job))
         end_s = self.start_s[job] + self.jobs.run_s[job]
         heapq.heappush(self._events, (end_s, _What.JOB_ENDS, job))
 
     def _note_blocked(self) -> None:
         """Note the jobs that the scheduler would start now if no node were held."""
-        in_the_way = self.holders.nodes + self.leaving
+        in_the_way = self.holders.count + len(self.leaving)
         if not self.pending or not in_the_way or self._endable() == in_the_way:
             return
-        available = self.idle + in_the_way
+        available = len(self.idle) + in_the_way
         for job in self.backfill.starts(
             self.now_s, available, self._running_ends, self.pending, self.jobs
         ):
@@ -253,7 +262,7 @@ class Cluster:
         """Return the planned ends of main jobs and of holders that cannot be preempted now."""
         ends = [*self.running, *self.holders.ends(self._grown_up_s())]
         if self.leaving:
-            ends.append((self.now_s, self.leaving))
+            ends.append((self.now_s, len(self.leaving)))
         ends.sort()
         return ends
 
@@ -274,7 +283,7 @@ class Cluster:
         window_s = self.rules.settled_s
         if not window_s:
             return
-        available = self.idle + self.leaving + self.holders.nodes
+        available = len(self.idle) + len(self.leaving) + self.holders.count
         latest = self._mark.looks[-1][1] if self._mark.looks else None
         if latest == available:
             return
@@ -290,48 +299,55 @@ class Cluster:
             self.pending,
             self.idle,
             self.leaving,
-            self.holders.nodes,
+            self.holders,
             self.submitted,
-            self.started,
+            self.starts,
             self.ended,
         )
         decision = self._looks.decide(view)
-        if decision.release_count:
-            self._release(decision.release_count)
+        if decision.released:
+            self._release(decision.released)
         if self.pending and self.holders.shorten(self.now_s + self.rules.busy_limit_s):
             self._expire_at(self.now_s + self.rules.busy_limit_s)
         if decision.looks_again:
             self._look_after(self.now_s)
         if decision.next_s < math.inf:
             self._look_after(max(decision.next_s, self.now_s))
-        if not decision.blocks and self.idle:
-            self._hold()
+        if not decision.blocks:
+            self._hold(self.idle - decision.reserved)
 
-    def _release(self, count: int) -> None:
-        """End ``count`` holders, the youngest first: their nodes are idle a little later."""
+    def _release(self, nodes: NumberedNodes) -> None:
+        """End the holders on these nodes, which are idle a little later."""
         assert self.rules is not None
-        self.holders.take(count, self.now_s)
-        self.leaving += count
+        self.holders.end(nodes)
+        self.leaving |= nodes
         self.tally.releases += 1
-        heapq.heappush(self._events, (self.now_s + self.rules.release_s, _What.NODES_ARRIVE, count))
+        number = self.tally.releases
+        self._arriving[number] = nodes
+        arrive_s = self.now_s + self.rules.release_s
+        heapq.heappush(self._events, (arrive_s, _What.NODES_ARRIVE, number))
 
-    def _hold(self) -> None:
+    def _hold(self, nodes: NumberedNodes) -> None:
         """Hold idle nodes for as long as no plan needs them."""
         assert self.rules is not None
         rules = self.rules
-        room = min(self.idle, self._settled_room())
+        room = min(len(nodes), self._settled_room())
         if room <= 0:
             return
         limit_s = (
             min(rules.worst_wait_s, rules.busy_limit_s) if self.pending else rules.worst_wait_s
         )
         if rules.way in (FreeingWay.SITE, FreeingWay.LIFE) or not self.pending:
-            self._start_holders(room, limit_s)
+            self._start_holders(nodes.first(room), limit_s)
             return
-        levels = self.backfill.levels(self.now_s, self.idle, self._ends, self.pending, self.jobs)
+        levels = self.backfill.levels(
+            self.now_s, len(self.idle), self._ends, self.pending, self.jobs
+        )
         for count, window_s in free_for(self.now_s, levels, room):
+            chosen = nodes.first(count)
+            nodes -= chosen
             if min(limit_s, window_s) >= rules.least_s:
-                self._start_holders(count, min(limit_s, window_s))
+                self._start_holders(chosen, min(limit_s, window_s))
 
     def _settled_room(self) -> int:
         """Return how many more nodes may be held below the low-water mark; look again when it
@@ -339,18 +355,18 @@ class Cluster:
         """
         assert self.rules is not None
         if not self.rules.settled_s:
-            return self.idle
+            return len(self.idle)
         oldest = [look for look in self._mark.looks if look[0] >= self.now_s - self.rules.settled_s]
         looks = oldest or list(self._mark.looks[-1:])
         if len(looks) > 1:
             self._look_after(looks[0][0] + self.rules.settled_s)
-        return looks[0][1] - self.holders.nodes if looks else 0
+        return looks[0][1] - self.holders.count if looks else 0
 
-    def _start_holders(self, count: int, limit_s: float) -> None:
-        """Hold ``count`` idle nodes for ``limit_s`` at the latest."""
+    def _start_holders(self, nodes: NumberedNodes, limit_s: float) -> None:
+        """Hold idle nodes for ``limit_s`` at the latest."""
         assert self.rules is not None
-        self.holders.start(self.now_s, self.now_s + limit_s, count)
-        self.idle -= count
+        self.holders.start(self.now_s, self.now_s + limit_s, nodes)
+        self.idle -= nodes
         self._expire_at(self.now_s + limit_s)
         if self.rules.way is FreeingWay.LIFE:
             grown_up_s = self.now_s + self.rules.life_s

@@ -1,7 +1,7 @@
-"""How many held nodes a simulated pilot releases after a look, and whether it may hold others now.
+"""Which held nodes a simulated pilot releases after a look, and whether it may hold others now.
 
-The rules are those of the pilot (:mod:`bftrainer.pilot.nodes.yielding`), with nodes counted instead
-of named; the blind rule is the pilot's own function.
+The rules are the live pilot's own functions (:mod:`bftrainer.decide.yielding`). What is simulated
+is one pilot, whose trainers leave at once, and jobs that may use all nodes.
 """
 
 from __future__ import annotations
@@ -11,40 +11,60 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from bftrainer.cluster.model import JobCounters
-from bftrainer.pilot.nodes.blind_yielding import BlindMemory, Glance, OwnJobs, next_blind
-from bftrainer.pilot.nodes.yielding import CLOCK_STEP_S, FIRST_REST_S, LONGEST_REST_S, LOOKS
+from bftrainer.decide.yielding.blind import BlindMemory, Glance, OwnJobs, next_blind
+from bftrainer.decide.yielding.facts import (
+    HolderStage,
+    JobCounters,
+    NodeWait,
+    OwnHolder,
+    WaitingQueue,
+    YieldRules,
+)
+from bftrainer.decide.yielding.judging import next_repeat_s
+from bftrainer.decide.yielding.memory import YieldMemory
+from bftrainer.decide.yielding.node_sets import NumberedNodes
+from bftrainer.decide.yielding.pool import OtherHolders
+from bftrainer.decide.yielding.rule import YieldDecision, decide_offers
 from bftrainer.times import PilotS
+from bftrainer_replay.main_queue.holders import NONE, HeldNodes
 from bftrainer_replay.main_queue.jobs import MainJobs
 from bftrainer_replay.main_queue.ways import PilotRules
 
 
 @dataclass(frozen=True, slots=True)
 class QueueView:
-    """What a pilot sees at ``now_s``: ``pending`` jobs in the order of their priority, and how many
-    main jobs were submitted, have started and have ended so far.
+    """What a pilot sees at ``now_s``: ``pending`` jobs in the order of their priority, the nodes,
+    those that were busy when it saw them last, and how many main jobs were submitted, have started
+    and have ended so far. ``starts`` are all jobs that have started, in order.
     """
 
     now_s: float
     pending: Sequence[int]
-    idle: int
-    leaving: int
-    held: int
+    idle: NumberedNodes
+    leaving: NumberedNodes
+    held: HeldNodes
     submitted: int
-    started: int
+    starts: Sequence[int]
     ended: int
+
+    @property
+    def started(self) -> int:
+        """How many main jobs have started."""
+        return len(self.starts)
 
 
 @dataclass(frozen=True, slots=True)
 class LookDecision:
-    """What to release. ``blocks``: nothing may be requested now. ``looks_again``: another look is
-    due although nothing may have changed, and one at ``next_s`` in any case.
+    """The nodes to release. ``blocks``: nothing may be requested now, ``reserved``: none of these
+    nodes. ``looks_again``: another look is due although nothing may have changed, and one at
+    ``next_s`` in any case.
     """
 
-    release_count: int = 0
+    released: NumberedNodes = NONE
     blocks: bool = False
     looks_again: bool = False
     next_s: float = math.inf
+    reserved: NumberedNodes = NONE
 
 
 NOTHING = LookDecision()
@@ -66,87 +86,86 @@ class NeverYields:
 
 
 @dataclass(slots=True)
-class _Offer:
-    """Nodes that are offered to a job: for how many ``looks`` enough were idle, since ``enough_s``.
-    ``void_s``: when the scheduler had not taken them; ``ended`` jobs had ended until then, and
-    ``ahead`` were waiting before it.
-    """
-
-    looks: int = 0
-    enough_s: float = math.inf
-    void_s: float = math.inf
-    ended: int = 0
-    ahead: int = 0
-    void_count: int = 0
-
-    def begin(self) -> None:
-        """Count the looks from the beginning."""
-        self.looks, self.enough_s, self.void_s = 0, math.inf, math.inf
-
-
-@dataclass(slots=True)
 class Yields:
-    """A pilot that watches the queue: it offers nodes to every waiting job that fits on idle and
-    held nodes, in order of priority, until it starts or a backfill cycle has not taken them. All
-    idle nodes count, for whomever they were released.
-
-    Nodes are counted here, so that a start may have been on nodes by which others are judged: all
-    of them are judged from the beginning then. A real pilot sees which nodes they are.
-    """
+    """A pilot that watches the queue. ``seen_starts`` main jobs had started at the look before."""
 
     jobs: MainJobs
     rules: PilotRules
-    offers: dict[int, _Offer] = field(default_factory=dict)
-    started: int = 0
+    memory: YieldMemory = field(default_factory=YieldMemory)
+    seen_starts: int = 0
+    _all: NumberedNodes = field(init=False)
+    _waits: dict[int, NodeWait] = field(default_factory=dict)
+    _rules: YieldRules = field(init=False)
+
+    def __post_init__(self) -> None:
+        rules = self.rules
+        self._all = NumberedNodes.first_of_all(self.jobs.machine_nodes)
+        self._rules = YieldRules(rules.notice_s, rules.look_s, rules.worst_wait_s)
 
     def decide(self, view: QueueView) -> LookDecision:
         """Decide after a look at the queue."""
-        idle, others = view.idle, view.leaving + view.held
-        available = idle + others
-        needed, blocks = 0, False
-        has_started, self.started = view.started != self.started, view.started
-        offers: dict[int, _Offer] = {}
-        for ahead, job in enumerate(view.pending):
-            size, offer = self.jobs.nodes[job], self.offers.get(job)
-            if offer is None and size > available:
-                continue
-            offer = offers[job] = offer or _Offer()
-            if has_started and offer.void_s == math.inf:
-                offer.begin()
-            self._judge(offer, view, ahead, is_enough=size <= view.idle)
-            if offer.void_s < math.inf or size > idle + others:
-                continue
-            blocks = True
-            needed += size
-            from_idle = min(size, idle)
-            idle -= from_idle
-            others -= size - from_idle
-        self.offers = offers
-        release_count = min(max(needed - view.idle - view.leaving, 0), view.held)
-        return LookDecision(release_count, blocks, blocks)
+        decision = self._decided(view)
+        self.memory = memory = decision.memory
+        releases = (h.nodes for release in decision.releases for h in release.holders)
+        return LookDecision(
+            NONE.union(*releases),
+            memory.blocks,
+            any(offer.void is None and offer.looks for offer in memory.offers) or memory.blocks,
+            self._next_s(view.now_s),
+            NONE | memory.reserved,
+        )
 
-    def _judge(self, offer: _Offer, view: QueueView, ahead: int, *, is_enough: bool) -> None:
-        """Make an offer void that no backfill cycle took, and repeat a void one after a main job
-        has ended, or one that waited before it has started.
-        """
-        if offer.void_s < math.inf:
-            rest_s = min(FIRST_REST_S * 2 ** min(offer.void_count - 1, 10), LONGEST_REST_S)
-            age_s = view.now_s - offer.void_s
-            has_changed = view.ended != offer.ended or ahead != offer.ahead
-            if not (has_changed and age_s >= rest_s) and age_s < self.rules.worst_wait_s:
-                return
-            offer.begin()
-        elif is_enough and offer.looks >= LOOKS:
-            last_cycle_s = _last_cycle_s(view.now_s, self.rules.cycle_s)
-            if last_cycle_s > offer.enough_s + CLOCK_STEP_S:
-                offer.void_s, offer.ended, offer.ahead = view.now_s, view.ended, ahead
-                offer.void_count += 1
-                return
-        if is_enough:
-            offer.looks += 1
-            offer.enough_s = min(offer.enough_s, view.now_s)
-        else:
-            offer.begin()
+    def _decided(self, view: QueueView) -> YieldDecision:
+        """Return the decision of the pilot's own rule."""
+        now_s, held = view.now_s, view.held
+        started = view.starts[self.seen_starts :]
+        queue = WaitingQueue(
+            PilotS(now_s),
+            now_s,
+            PilotS(now_s - self.rules.look_s),
+            tuple(self._wait(job) for job in view.pending),
+            (),
+            view.idle,
+            self._all - view.idle - view.leaving - held.nodes,
+            tuple((str(job), now_s) for job in started),
+            _last_cycle_s(now_s, self.rules.cycle_s),
+            (self._all,),
+        )
+        own = [
+            OwnHolder(
+                str(group.number),
+                str(group.number),
+                group.nodes,
+                HolderStage.READY,
+                PilotS(group.start_s),
+            )
+            for group in held.groups
+        ]
+        self.seen_starts = view.started
+        return decide_offers(
+            queue,
+            own,
+            OtherHolders(view.leaving),
+            self.memory,
+            self._rules,
+        )
+
+    def _wait(self, job: int) -> NodeWait:
+        """Return a waiting job as the rule sees it. Jobs are in order of their priority."""
+        if job not in self._waits:
+            size = self.jobs.nodes[job]
+            self._waits[job] = NodeWait(str(job), size, -float(job), self._all)
+        return self._waits[job]
+
+    def _next_s(self, now_s: float) -> float:
+        """Return when the decision may be another one although nothing has happened."""
+        memory = self.memory
+        times_s = [
+            next_repeat_s(offer, self._rules) for offer in memory.offers if offer.void is not None
+        ]
+        times_s += [offer.rest_until_s for offer in memory.offers]
+        times_s.append(memory.rest_until_s)
+        return min((at_s for at_s in times_s if at_s > now_s), default=math.inf)
 
 
 def _last_cycle_s(now_s: float, cycle_s: float) -> float:
@@ -170,7 +189,7 @@ class YieldsBlindly:
         counters = JobCounters(view.now_s, *counts, planned_s=cycle_s)
         glance = Glance(PilotS(view.now_s), counters, OwnJobs())
         memory, notice_s = self.memory, self.rules.notice_s
-        decision = next_blind(glance, view.held, memory, notice_s, view.leaving)
+        decision = next_blind(glance, view.held.count, memory, notice_s, len(view.leaving))
         self.memory = memory = decision.memory
-        count, next_s = decision.release_count, memory.next_offer_s
-        return LookDecision(count, memory.offers, memory.is_due, next_s)
+        released = view.held.youngest(decision.release_count, view.now_s)
+        return LookDecision(released, memory.offers, memory.is_due, memory.next_offer_s)

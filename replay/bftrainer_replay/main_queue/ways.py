@@ -50,7 +50,7 @@ class PilotRules:
     worst_wait_s: float = 1800.0
     busy_limit_s: float = math.inf
     settled_s: float = 0.0
-    look_s: float = 2.0
+    look_s: float = 1.0
     release_s: float = 2.0
     notice_s: float = 5.0
     cycle_s: float = 30.0
@@ -72,7 +72,7 @@ def rules_of(
     text: str,
     worst_wait_s: float | None = None,
     settled_s: float | None = None,
-    look_s: float = 2.0,
+    look_s: float = 1.0,
     cycle_s: float = 30.0,
 ) -> PilotRules:
     """Return the rules of a way such as ``yield`` or ``life:600``; what is None has the pilot's own
@@ -100,10 +100,8 @@ def rules_of(
         cycle_s=_in_range("--cycle", cycle_s, 0.0),
     )
     match way:
-        case FreeingWay.YIELD:
+        case FreeingWay.YIELD | FreeingWay.BLIND:
             return replace(rules, busy_limit_s=600.0)
-        case FreeingWay.BLIND:
-            return replace(rules, look_s=look_s / 2, busy_limit_s=600.0)
         case FreeingWay.WINDOWS:
             return replace(rules, least_s=600.0)
         case _:

@@ -14,7 +14,7 @@ from adapters.slurm.test_broker import CONFIG, whole
 from adapters.slurm.test_calls import programs
 from support.recorded_slurm import recorded
 
-from bftrainer.cluster.model import JobCounters, NodeWait
+from bftrainer.decide.yielding.facts import JobCounters, NodeWait
 from bftrainer_clusters.slurm import job_list
 from bftrainer_clusters.slurm.broker import Broker, Guard
 from bftrainer_clusters.slurm.calls import OWN_ANSWERS_S, SlurmCalls
@@ -56,6 +56,7 @@ def record(**fields: str) -> str:
         "%k": "",
     }
     values |= {f"%{key}": value for key, value in fields.items()}
+    values["%f %j"] = f"(null) {values['%j']}"
     return "|".join(values[column] for column in COLUMNS)
 
 

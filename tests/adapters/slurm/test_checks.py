@@ -304,12 +304,12 @@ def test_the_limit_on_calls_counts_the_glances_of_a_pilot_that_makes_way() -> No
         )
     facts = replace(site.facts, config_text=text)
 
-    def shown(give_way: str, yield_poll_s: float = 2.0) -> str:
+    def shown(give_way: str, yield_poll_s: float = 1.0) -> str:
         checks = judge(site.settings, facts, "me", give_way=give_way, yield_poll_s=yield_poll_s)
         return next(str(check) for check in checks if check.name == "rate limit")
 
     assert "a pilot makes 35 a minute at rest" in shown("site")
-    assert "makes 65 a minute at rest, 30 of them to see main jobs" in shown("auto")
+    assert "makes 95 a minute at rest, 60 of them to see main jobs" in shown("auto")
     assert "main jobs wait longer" in shown("auto")
     assert "a pilot makes 41 a minute at rest" in shown("auto", 10.0)
     site = replace(site, settings=site.settings.model_copy(update={"broker": "/x"}))

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bftrainer.decide.yielding.node_sets import NumberedNodes, union_of
 from bftrainer_replay.main_queue.backfill import BACKFILLS
 from bftrainer_replay.main_queue.cluster import Cluster, Schedule, simulate
 from bftrainer_replay.main_queue.jobs import MainJobs
@@ -51,19 +52,24 @@ backfills = st.sampled_from(sorted(BACKFILLS))
 
 @dataclass(slots=True)
 class CheckedCluster(Cluster):
-    """A cluster that counts its nodes whenever time passes."""
+    """A cluster that checks its nodes whenever time passes: each one is idle, leaving, held or a
+    job's.
+    """
 
     def _pass_time(self, at_s: float) -> None:
         assert at_s >= self.now_s
-        running = sum(
-            self.jobs.nodes[job]
+        running = {
+            job
             for job, start_s in enumerate(self.start_s)
             if start_s <= self.now_s < start_s + self.jobs.run_s[job]
-        )
-        held = sum(group.nodes for group in self.holders.groups)
-        assert self.holders.nodes == held
-        assert min(self.idle, self.leaving, held) >= 0
-        assert self.idle + self.leaving + held + running == self.jobs.machine_nodes
+        }
+        assert running == self.nodes_of.keys()
+        assert all(len(nodes) == self.jobs.nodes[job] for job, nodes in self.nodes_of.items())
+        held = [group.nodes for group in self.holders.groups]
+        assert self.holders.nodes == union_of(held)
+        parts = [self.idle, self.leaving, *held, *self.nodes_of.values()]
+        assert union_of(parts) == NumberedNodes.first_of_all(self.jobs.machine_nodes)
+        assert sum(map(len, parts)) == self.jobs.machine_nodes
         Cluster._pass_time(self, at_s)
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from bftrainer.config.pilot import NodesConfig
+from bftrainer.decide.yielding.node_sets import NumberedNodes
 from bftrainer.errors import UserError
 from bftrainer_replay.main_queue.backfill import BACKFILLS, Conservative, Easy, free_for
 from bftrainer_replay.main_queue.cluster import Schedule, simulate
@@ -21,8 +23,10 @@ def queue(nodes: int, *jobs: tuple[float, float, float, int]) -> MainJobs:
 
 
 def beside(way: str, jobs: MainJobs, **more: float) -> Schedule:
-    """Simulate jobs beside a pilot without a low-water mark, unless it is asked for."""
-    return simulate(jobs, EASY, rules_of(way, **{"settled_s": 0.0, **more}))
+    """Simulate jobs beside a pilot that looks every 2 s, without a low-water mark, unless other
+    rules are asked for.
+    """
+    return simulate(jobs, EASY, rules_of(way, **{"settled_s": 0.0, "look_s": 2.0, **more}))
 
 
 HELD = queue(2, (0, 10, 10, 1), (100, 50, 50, 2))
@@ -37,7 +41,7 @@ The second job comes at 100 s and needs both.
         ("site", {}, 100.0),
         ("yield", {}, 104.0),  # the look at 102 s, and 2 s until the nodes are idle
         ("yield", {"look_s": 10.0}, 112.0),
-        ("blind", {}, 104.0),  # glances at 101 and 102 s release a node each
+        ("blind", {"look_s": 1.0}, 104.0),  # glances at 101 and 102 s release a node each
         ("life:95", {}, 107.0),  # the younger holder began at 12 s
         ("life:20", {}, 100.0),
         ("keep", {"worst_wait_s": 300.0}, 312.0),
@@ -124,14 +128,15 @@ def test_the_mark_rises_when_the_low_has_passed() -> None:
 
 def test_an_offer_that_no_backfill_cycle_takes_is_void() -> None:
     """The third job waits for the reservation of the second, though it fits: the pilot offers a node
-    for a backfill cycle, and holds it again until the reservation begins.
+    for a backfill cycle, and holds it again; it offers one every 1,200 s, until the reservation
+    begins. Twice the holder of a node has just ended.
     """
     jobs = queue(4, (0, 5000, 5000, 3), (100, 10, 10, 4), (200, 10, 9000, 1), (7000, 1, 1, 1))
     schedule = beside("yield", jobs)
     assert schedule.start_s[1:3] == (5000.0, 5010.0)
     assert schedule.delay_s == (0.0, 0.0, 0.0, 4.0)
     assert schedule.tally.releases == 2
-    assert 30 < schedule.tally.available_node_s - schedule.tally.held_node_s < 120
+    assert 4 * 15 < schedule.tally.available_node_s - schedule.tally.held_node_s < 5 * 32
 
 
 def test_a_rare_backfill_cycle_keeps_offered_nodes_idle_for_longer() -> None:
@@ -145,7 +150,7 @@ def test_a_rare_backfill_cycle_keeps_offered_nodes_idle_for_longer() -> None:
 
 def test_a_holder_ends_while_jobs_wait_at_its_lowered_limit() -> None:
     """The limits of a day become 600 s at the first look at which a job waits, at 102 s."""
-    rules = PilotRules(FreeingWay.KEEP, worst_wait_s=86400.0, busy_limit_s=600.0)
+    rules = PilotRules(FreeingWay.KEEP, worst_wait_s=86400.0, busy_limit_s=600.0, look_s=2.0)
     schedule = simulate(HELD, EASY, rules)
     assert schedule.start_s[1] == 702.0
 
@@ -177,6 +182,7 @@ def test_ways_that_do_not_exist(way: str, problem: str) -> None:
 def test_defaults_are_those_of_the_pilot() -> None:
     assert (rules_of("yield").worst_wait_s, rules_of("yield").settled_s) == (1800.0, 300.0)
     assert (rules_of("blind").look_s, rules_of("blind").settled_s) == (1.0, 3600.0)
+    assert rules_of("yield").look_s == NodesConfig().yield_poll_s
     assert rules_of("life:600").name == "life:600"
     with pytest.raises(UserError, match="--worst-wait 60: expected 120"):
         rules_of("yield", worst_wait_s=60.0)
@@ -189,7 +195,8 @@ def test_nodes_beside_a_reservation_are_given_once() -> None:
 
 def test_the_youngest_holders_end_first() -> None:
     held = HeldNodes()
-    held.start(0.0, 100.0, 1)
-    held.start(5.0, 200.0, 2)
-    held.take(2, 10.0)
-    assert (held.ends(-1.0), held.nodes) == ([(100.0, 1)], 1)
+    held.start(0.0, 100.0, NumberedNodes(0b001))
+    held.start(5.0, 200.0, NumberedNodes(0b110))
+    assert held.youngest(1, 1.0) == NumberedNodes(0b001)
+    held.end(held.youngest(2, 10.0))
+    assert (held.ends(-1.0), held.count, held.nodes) == ([(100.0, 1)], 1, NumberedNodes(0b001))

@@ -34,13 +34,15 @@ class KnowsTheScheduler:
 
     def decide(self, view: QueueView) -> LookDecision:
         """Decide after a look at the queue."""
-        cluster, available = self.cluster, view.idle + view.leaving + view.held
+        cluster = self.cluster
+        available = len(view.idle) + len(view.leaving) + view.held.count
         starts = cluster.backfill.starts(
             view.now_s, available, lambda: cluster.running, cluster.pending, cluster.jobs
         )
         needed = sum(cluster.jobs.nodes[job] for job in starts)
-        release_count = min(max(needed - view.idle - view.leaving, 0), view.held)
-        return LookDecision(release_count, bool(starts), bool(starts))
+        missing = max(needed - len(view.idle) - len(view.leaving), 0)
+        released = view.held.youngest(min(missing, view.held.count), view.now_s)
+        return LookDecision(released, bool(starts), bool(starts))
 
 
 @click.command()

@@ -19,8 +19,9 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from bftrainer.cluster.model import JobCounters
-from bftrainer.pilot.nodes.yielding import CLOCK_STEP_S, CYCLE_S, LEAVING_S
+from bftrainer.decide.yielding.backfill_cycles import CYCLE_S
+from bftrainer.decide.yielding.facts import CLOCK_STEP_S, JobCounters
+from bftrainer.decide.yielding.pool import LEAVING_S
 from bftrainer.times import PilotS
 
 VOID_S = 3.0
