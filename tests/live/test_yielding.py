@@ -912,3 +912,14 @@ def test_a_step_of_the_schedulers_clock_makes_no_offer_void() -> None:
             queue = site.after(2.0).queue()
             site.look(queue=replace(queue, server_s=queue.server_s + step_s, planned_s=planned_s))
         assert not site.blocks
+
+
+def test_a_job_that_starts_between_two_calls_is_no_reason_to_release_another_node() -> None:
+    """The list of jobs is read before the nodes: it still waits, and has its nodes already."""
+    site = holding(6, busy={"n6", "n7"}, jobs=[wait(1, 2)])
+    released = site.look()
+    assert len(released) == 2
+    site.busy |= set(released)
+    assert site.after(2.0).look() == ()
+    assert site.blocks
+    assert len(site.after(2.0).look()) == 2, "these were another job's"
