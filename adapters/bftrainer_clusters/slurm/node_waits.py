@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Hashable, Iterable
 
-from bftrainer.cluster.model import NodeView, NodeWaits
+from bftrainer.cluster.model import Availability, NodeView, NodeWaits, Reservation
 from bftrainer.decide.yielding.facts import ListedHolder, NodeWait
 from bftrainer.errors import SchedulerError
 from bftrainer_clusters.slurm.hostlists import NOTHING, HostLists
@@ -34,14 +34,16 @@ STARTED = ("RUNNING", "COMPLETING", "COMPLETED")
 _MOST_TASKS = re.compile(r"(.*?)(?:%([0-9]{1,9}))?")
 
 
-def node_waits(jobs: JobList, nodes: Iterable[NodeView]) -> NodeWaits:
+def node_waits(
+    jobs: JobList, nodes: Iterable[NodeView], reservations: Iterable[Reservation] = ()
+) -> NodeWaits:
     """Return the main jobs that wait for nodes, the running holders of all pilots, and recent
     starts of main jobs. Raises ``SchedulerError``.
 
     A job is a holder by its name, its comment and the user whom the comment names: main jobs that
     only look alike are their users' own loss.
     """
-    usable = UsableNodes(nodes)
+    usable = UsableNodes(nodes, reservations)
     lists = HostLists()
     waiting: list[NodeWait] = []
     holders: list[ListedHolder] = []
@@ -63,13 +65,21 @@ class UsableNodes:
     """The nodes that jobs can use, by their partitions and what they ask of each node.
 
     Nodes are compared by kind, and each set is made once: a user may submit thousands of jobs.
+    A job that would still run when a reservation or the plan of another job begins cannot use
+    those nodes, which are a kind of their own.
     """
 
-    def __init__(self, nodes: Iterable[NodeView]) -> None:
+    def __init__(self, nodes: Iterable[NodeView], reservations: Iterable[Reservation] = ()) -> None:
+        reserved_for: dict[str, tuple[str, ...]] = {}
+        for reservation in sorted(reservations, key=lambda reservation: reservation.id):
+            for name in reservation.nodes:
+                reserved_for[name] = (*reserved_for.get(name, ()), reservation.id)
         samples: dict[Hashable, NodeView] = {}
         names: dict[Hashable, list[str]] = {}
         for node in nodes:
-            kind = (node.partitions, node.devices, node.cpus, node.features, node.memory_mib)
+            has = node.devices, node.cpus, node.features, node.memory_mib, node.rest
+            is_planned = node.is_planned or node.availability is Availability.PLANNED
+            kind = node.partitions, has, reserved_for.get(node.name), is_planned
             samples.setdefault(kind, node)
             names.setdefault(kind, []).append(node.name)
         self._samples = list(samples.values())

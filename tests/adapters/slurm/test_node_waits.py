@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.recorded_slurm import MARK, VERSIONS, recorded
 
-from bftrainer.cluster.model import Availability, Device, NodeView, NodeWaits
+from bftrainer.cluster.model import Availability, Device, NodeView, NodeWaits, Reservation
 from bftrainer.errors import SchedulerError
 from bftrainer_clusters.slurm.job_list import parse_jobs, query
 from bftrainer_clusters.slurm.node_waits import (
@@ -87,6 +87,22 @@ def test_what_jobs_ask_of_each_node(asks: dict[str, str], names: str) -> None:
     usable = UsableNodes([SMALL, LARGE, GPUS, SECOND])
     assert usable.of(PLAIN | asks) == set(names.split())
     assert {"gpus", "gpus2"} in usable.kinds
+
+
+def test_nodes_that_some_job_can_tell_apart_are_of_two_kinds() -> None:
+    """A job that does not take the idle ones may take those that are held."""
+    with_tmp = replace(SECOND, name="gpus3", rest="TmpDisk=1")
+    assert {"gpus3"} in UsableNodes([GPUS, SECOND, with_tmp]).kinds
+    soon = Reservation("maintenance", 1e9, 2e9, frozenset({"gpus2"}))
+    assert {"gpus2"} in UsableNodes([GPUS, SECOND], [soon]).kinds
+    planned = replace(SECOND, availability=Availability.PLANNED)
+    assert {"gpus2"} in UsableNodes([GPUS, planned]).kinds
+    record = recorded("waiting.nodes.txt").splitlines()[0]
+    plain, disk, nvme = (
+        parse_nodes(record.replace(old, new) + "\n")[0].rest
+        for old, new in (("", ""), ("TmpDisk=0", "TmpDisk=9"), ("Gres=", "Gres=nvme:1,"))
+    )
+    assert len({plain, disk, nvme}) == 3
 
 
 def test_thousands_of_jobs_share_the_sets_of_their_nodes() -> None:
