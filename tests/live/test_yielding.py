@@ -261,6 +261,21 @@ def test_an_array_starts_with_the_tasks_that_fit() -> None:
     assert len(site.look()) == 2
 
 
+def test_a_job_with_a_range_of_sizes_gets_what_there_is() -> None:
+    """``-N2-4`` would start on three idle nodes, so it does on three that are held."""
+    site = holding(3, busy=set(NODES[3:]), jobs=[wait(1, 4, fewest=2)])
+    assert len(site.look()) == 3
+    site.after(2.0).look()
+    assert site.blocks
+    site.after(2.0).look()
+    site.planned_s = SERVER_S + site.now_s + 0.5
+    site.after(2.0).look()
+    assert not site.blocks, "it does not take them"
+    site = holding(1, busy=set(NODES[1:]), jobs=[wait(1, 4, fewest=2)])
+    assert site.look() == ()
+    assert len(holding(jobs=[wait(1, 4, fewest=2)]).look()) == 4
+
+
 def test_a_pending_holder_is_canceled() -> None:
     site = holding(2, busy=set(NODES[3:]), jobs=[wait(1, 1)])
     pending = fragment("n2", 200, FragmentPhase.PENDING)

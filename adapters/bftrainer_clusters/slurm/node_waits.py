@@ -2,8 +2,8 @@
 
 Read off the list of all jobs that is read anyway, with a few more columns (``job_list.WAITS``).
 Seen with 22.05.8: a job of ``-N1-4`` shows 4 nodes, which are what it would get on an empty
-cluster; ``None`` is the reason of a job that has just been submitted; pending tasks of an array are
-one record, ``1,3,5,7%2``.
+cluster, and the cores of one; ``None`` is the reason of a job that has just been submitted; pending
+tasks of an array are one record, ``1,3,5,7%2``.
 """
 
 from __future__ import annotations
@@ -142,7 +142,22 @@ def _wait(job: Job, usable: frozenset[str], lists: HostLists) -> NodeWait:
         float(submitted) if is_number(submitted) else None,
         max(int(size), 1) if tasks > 1 else 0,
         is_number(job["%S"]),
+        0 if tasks > 1 else _fewest_nodes(job, int(size)),
     )
+
+
+def _fewest_nodes(job: Job, size: int) -> int:
+    """Return on how few nodes a job may start if it seems to have a range of sizes (``-N2-4``): on
+    as many as its cores are enough for, and 0 if these are enough for all nodes.
+
+    That may be fewer than it takes: then nodes are offered in vain. ``-N2 --mincpus=2`` shows the
+    cores of one node as well.
+    """
+    cpus, node_cpus = job["%C"], job["%c"]
+    if not is_number(cpus) or not is_number(node_cpus):
+        return 0
+    fewest = max(int(cpus) // max(int(node_cpus), 1), 1)
+    return fewest if fewest < size else 0
 
 
 def parse_task_count(text: str) -> int:

@@ -46,7 +46,7 @@ class LateList:
             return False
         is_offered = earlier.released > earlier.released_before or earlier.looks > 0
         count = len(self.nodes & job.nodes) - self.spoken_for
-        size = job.task_size or job.size
+        size = job.task_size or job.fewest or job.size
         if not is_offered or count < size:
             return False
         self.spoken_for += min(count, job.size)
