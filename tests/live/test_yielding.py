@@ -938,3 +938,18 @@ def test_a_job_that_starts_between_two_calls_is_no_reason_to_release_another_nod
     assert site.after(2.0).look() == ()
     assert site.blocks
     assert len(site.after(2.0).look()) == 2, "these were another job's"
+
+
+def test_nodes_that_only_look_alike_keep_no_job_waiting() -> None:
+    """Two idle nodes of the only kind do not suit a job, and held ones do: they are neighbors."""
+    site = holding(6, jobs=[wait(1, 2)], kinds=(ALL,))
+    begun_s, number = site.now_s, 0
+    while not site.released:
+        number += 1
+        if number % 60 == 0:  # a main job comes and goes: the plan may have changed
+            site.busy = {"n0"}
+            site.held.pop("n0", None)
+        elif number % 60 == 10:
+            site.busy = set()
+        plays(site, 2.0, keep_idle=frozenset({"n6", "n7"}))
+        assert site.now_s - begun_s <= 2 * OVERDUE_S, "the job waits for ever"
