@@ -72,8 +72,9 @@ class NodeView:
     starts there, and an administrator waits for the end of those that run (drain, reboot).
     ``idle``: None where the scheduler was not asked, or where the GPUs cannot be held one by one.
     ``is_planned``: it is kept for a job, also beside the jobs that run there. ``features``: what
-    jobs may ask for by name; ``memory_mib``: 0 where the scheduler does not say. Both are only
-    known where a pilot may have to make way by itself, and make no other view of a node.
+    jobs may ask for by name; ``memory_mib``: 0 where the scheduler does not say. ``rest``: all else
+    that jobs may ask for, as the scheduler shows it. These three are only known where a pilot may
+    have to make way by itself, and make no other view of a node.
     """
 
     name: str
@@ -90,6 +91,7 @@ class NodeView:
     is_planned: bool = False
     features: frozenset[str] = field(default=frozenset(), compare=False)
     memory_mib: int = field(default=0, compare=False)
+    rest: str = field(default="", compare=False)
 
     @property
     def gpu_count(self) -> int:

@@ -261,6 +261,21 @@ def test_an_array_starts_with_the_tasks_that_fit() -> None:
     assert len(site.look()) == 2
 
 
+def test_a_job_with_a_range_of_sizes_gets_what_there_is() -> None:
+    """``-N2-4`` would start on three idle nodes, so it does on three that are held."""
+    site = holding(3, busy=set(NODES[3:]), jobs=[wait(1, 4, fewest=2)])
+    assert len(site.look()) == 3
+    site.after(2.0).look()
+    assert site.blocks
+    site.after(2.0).look()
+    site.planned_s = SERVER_S + site.now_s + 0.5
+    site.after(2.0).look()
+    assert not site.blocks, "it does not take them"
+    site = holding(1, busy=set(NODES[1:]), jobs=[wait(1, 4, fewest=2)])
+    assert site.look() == ()
+    assert len(holding(jobs=[wait(1, 4, fewest=2)]).look()) == 4
+
+
 def test_a_pending_holder_is_canceled() -> None:
     site = holding(2, busy=set(NODES[3:]), jobs=[wait(1, 1)])
     pending = fragment("n2", 200, FragmentPhase.PENDING)
@@ -912,3 +927,29 @@ def test_a_step_of_the_schedulers_clock_makes_no_offer_void() -> None:
             queue = site.after(2.0).queue()
             site.look(queue=replace(queue, server_s=queue.server_s + step_s, planned_s=planned_s))
         assert not site.blocks
+
+
+def test_a_job_that_starts_between_two_calls_is_no_reason_to_release_another_node() -> None:
+    """The list of jobs is read before the nodes: it still waits, and has its nodes already."""
+    site = holding(6, busy={"n6", "n7"}, jobs=[wait(1, 2)])
+    released = site.look()
+    assert len(released) == 2
+    site.busy |= set(released)
+    assert site.after(2.0).look() == ()
+    assert site.blocks
+    assert len(site.after(2.0).look()) == 2, "these were another job's"
+
+
+def test_nodes_that_only_look_alike_keep_no_job_waiting() -> None:
+    """Two idle nodes of the only kind do not suit a job, and held ones do: they are neighbors."""
+    site = holding(6, jobs=[wait(1, 2)], kinds=(ALL,))
+    begun_s, number = site.now_s, 0
+    while not site.released:
+        number += 1
+        if number % 60 == 0:  # a main job comes and goes: the plan may have changed
+            site.busy = {"n0"}
+            site.held.pop("n0", None)
+        elif number % 60 == 10:
+            site.busy = set()
+        plays(site, 2.0, keep_idle=frozenset({"n6", "n7"}))
+        assert site.now_s - begun_s <= 2 * OVERDUE_S, "the job waits for ever"

@@ -493,6 +493,10 @@ def waiting(to: Recorder) -> None:
         ("-N1", "--mem-per-cpu=700M", "--mincpus=2"),
         ("-N1", "--gres=gpu:1"),
         ("-N1", "--gpus-per-node=a100:2"),
+        ("-N2-4",),
+        ("-N2-3", "-c2"),
+        ("-N2-4", "--ntasks-per-node=2"),
+        ("-N2", "--mincpus=2"),
     ):
         lab.submit("sleep 600", "-t", "5", *options)
     wait_until(

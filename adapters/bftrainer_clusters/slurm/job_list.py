@@ -36,6 +36,7 @@ _WAIT_COLUMNS = {
     "%x": "EXC_NODES",
     "%V": "SUBMIT_TIME",
     "%N": "NODELIST",
+    "%C": "CPUS",
     "%c": "MIN_CPUS",
     "%m": "MIN_MEMORY",
     "%b": "TRES_PER_NODE",

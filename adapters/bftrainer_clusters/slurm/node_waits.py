@@ -2,8 +2,8 @@
 
 Read off the list of all jobs that is read anyway, with a few more columns (``job_list.WAITS``).
 Seen with 22.05.8: a job of ``-N1-4`` shows 4 nodes, which are what it would get on an empty
-cluster; ``None`` is the reason of a job that has just been submitted; pending tasks of an array are
-one record, ``1,3,5,7%2``.
+cluster, and the cores of one; ``None`` is the reason of a job that has just been submitted; pending
+tasks of an array are one record, ``1,3,5,7%2``.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Hashable, Iterable
 
-from bftrainer.cluster.model import NodeView, NodeWaits
+from bftrainer.cluster.model import Availability, NodeView, NodeWaits, Reservation
 from bftrainer.decide.yielding.facts import ListedHolder, NodeWait
 from bftrainer.errors import SchedulerError
 from bftrainer_clusters.slurm.hostlists import NOTHING, HostLists
@@ -34,14 +34,16 @@ STARTED = ("RUNNING", "COMPLETING", "COMPLETED")
 _MOST_TASKS = re.compile(r"(.*?)(?:%([0-9]{1,9}))?")
 
 
-def node_waits(jobs: JobList, nodes: Iterable[NodeView]) -> NodeWaits:
+def node_waits(
+    jobs: JobList, nodes: Iterable[NodeView], reservations: Iterable[Reservation] = ()
+) -> NodeWaits:
     """Return the main jobs that wait for nodes, the running holders of all pilots, and recent
     starts of main jobs. Raises ``SchedulerError``.
 
     A job is a holder by its name, its comment and the user whom the comment names: main jobs that
     only look alike are their users' own loss.
     """
-    usable = UsableNodes(nodes)
+    usable = UsableNodes(nodes, reservations)
     lists = HostLists()
     waiting: list[NodeWait] = []
     holders: list[ListedHolder] = []
@@ -63,13 +65,21 @@ class UsableNodes:
     """The nodes that jobs can use, by their partitions and what they ask of each node.
 
     Nodes are compared by kind, and each set is made once: a user may submit thousands of jobs.
+    A job that would still run when a reservation or the plan of another job begins cannot use
+    those nodes, which are a kind of their own.
     """
 
-    def __init__(self, nodes: Iterable[NodeView]) -> None:
+    def __init__(self, nodes: Iterable[NodeView], reservations: Iterable[Reservation] = ()) -> None:
+        reserved_for: dict[str, tuple[str, ...]] = {}
+        for reservation in sorted(reservations, key=lambda reservation: reservation.id):
+            for name in reservation.nodes:
+                reserved_for[name] = (*reserved_for.get(name, ()), reservation.id)
         samples: dict[Hashable, NodeView] = {}
         names: dict[Hashable, list[str]] = {}
         for node in nodes:
-            kind = (node.partitions, node.devices, node.cpus, node.features, node.memory_mib)
+            has = node.devices, node.cpus, node.features, node.memory_mib, node.rest
+            is_planned = node.is_planned or node.availability is Availability.PLANNED
+            kind = node.partitions, has, reserved_for.get(node.name), is_planned
             samples.setdefault(kind, node)
             names.setdefault(kind, []).append(node.name)
         self._samples = list(samples.values())
@@ -132,7 +142,22 @@ def _job_needs(job: Job, usable: frozenset[str], lists: HostLists) -> NodeWait:
         float(submitted) if is_number(submitted) else None,
         max(int(size), 1) if tasks > 1 else 0,
         is_number(job["%S"]),
+        0 if tasks > 1 else _fewest_nodes(job, int(size)),
     )
+
+
+def _fewest_nodes(job: Job, size: int) -> int:
+    """Return on how few nodes a job may start if it seems to have a range of sizes (``-N2-4``): on
+    as many as its cores are enough for, and 0 if these are enough for all nodes.
+
+    That may be fewer than it takes: then nodes are offered in vain. ``-N2 --mincpus=2`` shows the
+    cores of one node as well.
+    """
+    cpus, node_cpus = job["%C"], job["%c"]
+    if not is_number(cpus) or not is_number(node_cpus):
+        return 0
+    fewest = max(int(cpus) // max(int(node_cpus), 1), 1)
+    return fewest if fewest < size else 0
 
 
 def parse_task_count(text: str) -> int:

@@ -12,7 +12,14 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from bftrainer.cluster.model import LimitWait, NodeView, NodeWaits, Observation, PendingJob
+from bftrainer.cluster.model import (
+    LimitWait,
+    NodeView,
+    NodeWaits,
+    Observation,
+    PendingJob,
+    Reservation,
+)
 from bftrainer.decide.yielding.facts import JobCounters
 from bftrainer.errors import SchedulerError
 from bftrainer.system import command
@@ -213,18 +220,25 @@ class SlurmScheduler:
             hidden,
             self._clock.planned_s,
             limits,
-            node_waits=self._node_waits(jobs, nodes),
+            node_waits=self._node_waits(jobs, nodes, reservations),
             evidence_s=None if jobs is None else jobs.at_s,
             remark=self.calls.unpublished,
         )
 
-    def _node_waits(self, jobs: JobList | None, nodes: tuple[NodeView, ...]) -> NodeWaits | None:
+    def _node_waits(
+        self,
+        jobs: JobList | None,
+        nodes: tuple[NodeView, ...],
+        reservations: tuple[Reservation, ...],
+    ) -> NodeWaits | None:
         """Return which jobs wait for which nodes; None unless this pilot makes way for
         main jobs.
         """
         if jobs is None or not jobs.has_waits:
             return None
-        node_waits_now = command.parsed(["squeue"], "", lambda _: node_waits(jobs, nodes))
+        node_waits_now = command.parsed(
+            ["squeue"], "", lambda _: node_waits(jobs, nodes, reservations)
+        )
         self._broker.jobs_wait = bool(node_waits_now.jobs)
         return node_waits_now
 

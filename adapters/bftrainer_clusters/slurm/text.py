@@ -50,6 +50,17 @@ def parse_nodes(text: str) -> tuple[NodeView, ...]:
     return tuple(nodes)
 
 
+_ALSO_ASKED_FOR = (
+    "Gres",
+    "Sockets",
+    "CoresPerSocket",
+    "ThreadsPerCore",
+    "TmpDisk",
+    "Arch",
+)
+"""What else a job may ask of its nodes: ``--gres=nvme:1``, ``-B``, ``--tmp``."""
+
+
 def _node_view(record: str) -> NodeView:
     """Parse the record of one node; one that was asked for with ``-d`` has an idle part as well."""
     slurms_fields = _FREE_TEXT.split(record, maxsplit=1)[0]
@@ -74,6 +85,7 @@ def _node_view(record: str) -> NodeView:
         node,
         features=frozenset(_listed_words(value_of(slurms_fields, "AvailableFeatures", "(null)"))),
         memory_mib=int(memory) if is_number(memory) else 0,
+        rest="|".join([value_of(slurms_fields, key, "") for key in _ALSO_ASKED_FOR]),
     )
     if not value_of(slurms_fields, "GresUsed", ""):
         return node

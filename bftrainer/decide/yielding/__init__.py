@@ -4,6 +4,7 @@ holders: one rule, for the live pilot and for the simulated main queue of a repl
 - ``rule``: the decision after a look at the queue, and what is remembered for the next.
 - ``offers``, ``judging``: nodes that are offered to a job, and when an offer is void.
 - ``queue_changes``: whether the scheduler's plan for a job may have changed.
+- ``late_lists``: jobs that start while a look reads the cluster.
 - ``pool``: the nodes that are left for the jobs further down the queue.
 - ``reserves``: idle nodes that are left to jobs, and rests after canceled jobs.
 - ``listed_holders``: the holders of several pilots and users, of whom some may not yield.

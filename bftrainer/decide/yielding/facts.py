@@ -18,9 +18,10 @@ class NodeWait:
 
     ``size`` nodes among ``nodes``, with all of ``required``. ``priority``: larger ones first.
     ``task_size``: the nodes of one task of a job array, which also starts on fewer nodes than
-    ``size``; 0: no array. ``submitted_s`` is None where the scheduler does not say. ``is_planned``:
-    the scheduler's plan has a start for it, or the scheduler does not say. Nothing here is free
-    text of its user.
+    ``size``; 0: no array. ``fewest``: a job that was submitted with a range of sizes may start on
+    so few nodes, and takes up to ``size``; 0: it was not. ``submitted_s`` is None where the
+    scheduler does not say. ``is_planned``: the scheduler's plan has a start for it, or the
+    scheduler does not say. Nothing here is free text of its user.
     """
 
     job: str
@@ -32,6 +33,7 @@ class NodeWait:
     submitted_s: float | None = None
     task_size: int = 0
     is_planned: bool = True
+    fewest: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ something has changed. A cycle also judges jobs that fit on nodes which are idle
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 from bftrainer.decide.yielding.backfill_cycles import cycle_start_s, has_cycle
@@ -47,7 +48,12 @@ def judged(offer: Offer, queue: WaitingQueue, pool: NodePool) -> Offer:
         if _is_repeated(offer, offer.void, queue, pool.rules):
             return _repeated(offer, pool)
         void = _watched(offer, offer.void, queue, pool)
-        return offer if void is offer.void else replace(offer, void=void)
+        if void is offer.void:
+            return offer
+        is_judged = void.at_s == queue.at_s
+        is_alike = not is_judged or _is_judged_by_alike(offer, offer.void, pool)
+        alike_since_s = offer.alike_since_s if is_alike else PilotS(math.inf)
+        return replace(offer, void=void, alike_since_s=alike_since_s)
     if offer.refused and not pool.fits(offer.needs):
         return _void(offer, queue, offer.refused_s)
     enough_s = offer.enough_s
@@ -63,7 +69,17 @@ def judged(offer: Offer, queue: WaitingQueue, pool: NodePool) -> Offer:
         others = replace(offer, refused=refused, refused_s=begun_s, looks=0, enough_s=None)
         if others.refused and pool.fits(others.needs):
             return others
+        is_alike = bool(refused)
+        alike_since_s = min(offer.alike_since_s, queue.at_s) if is_alike else PilotS(math.inf)
+        offer = replace(offer, alike_since_s=alike_since_s)
     return _void(offer, queue, begun_s)
+
+
+def _is_judged_by_alike(offer: Offer, void: VoidOffer, pool: NodePool) -> bool:
+    """Whether a job with a void offer was judged by nodes that were idle before any was released
+    for it, and not by others.
+    """
+    return void.enough_s is not None and bool(pool.refused(offer, void.enough_s))
 
 
 def _void(offer: Offer, queue: WaitingQueue, cycle_s: PilotS) -> Offer:
@@ -75,8 +91,15 @@ def _void(offer: Offer, queue: WaitingQueue, cycle_s: PilotS) -> Offer:
 
 def _repeated(offer: Offer, pool: NodePool) -> Offer:
     """Return a void offer that is made again, from the beginning. A job that is in no plan gets
-    nodes that it has not refused before, if there are enough: one move instead of two.
+    nodes that it has not refused before, if there are enough: one move instead of two. So does one
+    that has been judged only by nodes of the same kind for :data:`OVERDUE_S`: they may differ in
+    something that the pilot does not see, such as their place in the network.
     """
+    if pool.at_s - offer.alike_since_s >= OVERDUE_S:
+        others = replace(offer, refused=offer.spare)
+        if pool.fits(others.needs):
+            offer = replace(offer, void=None, alike_since_s=PilotS(math.inf))
+            return from_beginning(offer, others.refused)
     is_direct = not offer.job.is_planned and pool.fits(offer.needs)
     return from_beginning(replace(offer, void=None), offer.refused if is_direct else NO_NODES)
 

@@ -53,6 +53,9 @@ class Offer:
     that were idle before any was released for it; ``refused``: those of them that it did not take
     in the cycle that began at ``refused_s``, and is not given.
     ``changed_s``: the latest look at which the scheduler's plan for it may have changed.
+    ``alike_since_s``: since when it gets no held nodes only because it did not take idle ones of
+    the same kind. ``may_have_started``: at this look, for once, its nodes are busy already
+    (:mod:`.late_lists`).
     """
 
     job: NodeWait
@@ -73,6 +76,8 @@ class Offer:
     changed_s: PilotS = PilotS(-math.inf)
     missed_count: int = 0
     rest_until_s: PilotS = PilotS(-math.inf)
+    may_have_started: bool = False
+    alike_since_s: PilotS = PilotS(math.inf)
 
     @property
     def needs(self) -> NodeWait:

@@ -134,7 +134,7 @@ class NodePool:
         count = len(idle & job.nodes)
         if count >= job.size:
             return job.required <= idle
-        if not job.task_size:
+        if not job.task_size and not job.fewest:
             return False
         return count >= self._least_size(job) and job.required <= idle
 
@@ -145,19 +145,21 @@ class NodePool:
         return self._idle_sets[since_s]
 
     def _size(self, job: NodeWait) -> int:
-        """Return how many nodes a job could get: all that it needs, whole tasks of an array, or
-        none.
+        """Return how many nodes a job could get: all that it asks for, whole tasks of an array, so
+        many of its range of sizes, or none.
         """
         usable = len(self.usable & job.nodes)
         if usable >= job.size:
             return job.size
-        return usable - usable % job.task_size if job.task_size else 0
+        if job.task_size:
+            return usable - usable % job.task_size
+        return usable if 0 < job.fewest <= usable else 0
 
     def _least_size(self, job: NodeWait) -> int:
         """Return how many idle nodes are enough for a job: what it could get now, else one task of
-        an array.
+        an array, or the fewest of its range.
         """
-        return self._size(job) or job.task_size or job.size
+        return self._size(job) or job.task_size or job.fewest or job.size
 
     def watch(self, offer: Offer, queue: WaitingQueue) -> Offer:
         """Return the offer of a job that does not fit on the nodes that the jobs before it leave,

@@ -20,6 +20,7 @@ from bftrainer.decide.yielding.facts import (
     number_of,
 )
 from bftrainer.decide.yielding.judging import judged
+from bftrainer.decide.yielding.late_lists import LateList
 from bftrainer.decide.yielding.memory import YieldMemory
 from bftrainer.decide.yielding.offers import Offer, missed, offer_of
 from bftrainer.decide.yielding.pool import NodePool, OtherHolders
@@ -122,9 +123,13 @@ def _walk(
     earlier = {offer.job.job: offer for offer in memory.offers}
     jobs_before = [offer.job for offer in memory.offers]
     changes = QueueChanges.between(jobs_before, memory.busy, queue)
+    late_list = LateList.of(queue, memory)
     offers: list[tuple[Offer, bool]] = []
     releases: list[YieldRelease] = []
     for job in sorted(queue.jobs, key=_rank):
+        if late_list.has_started(job, earlier.get(job.job)):
+            offers.append((replace(earlier[job.job], job=job, may_have_started=True), True))
+            continue
         offer = judged(offer_of(job, earlier.get(job.job), queue, changes), queue, pool)
         is_offered = offer.void is None and pool.fits(offer.needs)
         if is_offered:
@@ -133,6 +138,8 @@ def _walk(
                 releases.append(_release_for(job, holders))
         elif offer.void is None:
             offer = pool.watch(missed(offer, queue), queue)
+        if offer.may_have_started:
+            offer = replace(offer, may_have_started=False)
         offers.append((offer, is_offered))
     return offers, releases
 

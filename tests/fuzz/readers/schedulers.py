@@ -99,10 +99,10 @@ _WRITTEN: dict[str, tuple[bytes, ...]] = {
             f"18|eve|a|q|RUNNING|p|N/A|(null)|1|n1|1790000000|None|bftrainer-holder|{OURS}|{MARK}",
         ),
         _lines(
-            "JOBID|PRIORITY|ARRAY_TASK_ID|EXC_NODES|SUBMIT_TIME|NODELIST|MIN_CPUS|MIN_MEMORY|TRES_PER_NODE"
-            "|USER|ACCOUNT|QOS|STATE|PARTITION|START_TIME|SCHEDNODES|NODES|REQ_NODES|END_TIME|REASON"
-            f"|FEATURES NAME|COMMENT|{MARK}",
-            "17|9|1,3%2|n[1-2]|1790000000||1|4G|gres:gpu:2|eve|a|q|PENDING|p,q|N/A|(null)|3||N/A"
+            "JOBID|PRIORITY|ARRAY_TASK_ID|EXC_NODES|SUBMIT_TIME|NODELIST|CPUS|MIN_CPUS|MIN_MEMORY"
+            "|TRES_PER_NODE|USER|ACCOUNT|QOS|STATE|PARTITION|START_TIME|SCHEDNODES|NODES|REQ_NODES"
+            f"|END_TIME|REASON|FEATURES NAME|COMMENT|{MARK}",
+            "17|9|1,3%2|n[1-2]|1790000000||2|1|4G|gres:gpu:2|eve|a|q|PENDING|p,q|N/A|(null)|3||N/A"
             "|Resources|a|b x|y"
             f"|{MARK}",
         ),
