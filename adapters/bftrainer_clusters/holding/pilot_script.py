@@ -80,8 +80,8 @@ def script_of(
     exports = [f"export BFTRAINER_STATE={shlex.quote(str(state_dir))}"]
     if (Path(sys.prefix) / "bin" / "bftrainer").is_file() and os.access(sys.prefix, os.X_OK):
         exports.append(f"export BFTRAINER_VENV={shlex.quote(sys.prefix)}")
-    shebang, *lines = [*kept, "", *exports]
-    body = "\n".join(lines) + start + rest
+    kept += ["", *exports]
+    shebang, body = kept[0], "\n".join(kept[1:]) + start + rest
     return PilotScript(name, f"{shebang}\n{_WRITTEN}{_checksum(body)}\n{body}", reasons)
 
 
