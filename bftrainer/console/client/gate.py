@@ -294,8 +294,8 @@ class Gate:
             if not (spec.cwd / script).exists():
                 self._write_note_once(f"{where}: command: {script} does not exist in {spec.cwd}")
             return
-        if found := own_import(text, _folder_of(spec)):
-            self._check_interpreter(spec, script, found, where)
+        if own := own_import(text, _folder_of(spec)):
+            self._check_interpreter(spec, script, own, where)
         if spec.started_per is not StartedPer.WORKER:
             return
         worker_count = spec.max_nodes * (spec.slots or 1)
@@ -309,7 +309,7 @@ class Gate:
             )
 
     def _check_interpreter(
-        self, spec: TrainerSpec, script: str, found: OwnImport, where: str
+        self, spec: TrainerSpec, script: str, own: OwnImport, where: str
     ) -> None:
         """Reject a command whose interpreter cannot import the package that the script imports
         first. Raises ``InputFileError``.
@@ -322,21 +322,21 @@ class Gate:
         program = find_command(spec.command[0], spec.cwd, spec.env)
         if program is None or spec.setup or spec.stage_in or spec.image:
             return
-        can_import = self._can_import(program, found.package, spec)
+        can_import = self._can_import(program, own.package, spec)
         if can_import:
             return
         if can_import is None:
             self._write_note_once(
-                f"{where}: command: {program} does not say whether it can import {found.package}, "
+                f"{where}: command: {program} does not say whether it can import {own.package}, "
                 f"as {script} does; the first worker will tell"
             )
             return
-        other = shlex.join(["--", this_interpreter(), script])
+        arguments = shlex.join(["--", this_interpreter(), script])
         problem = (
-            f"{program} cannot import {found.package}, as {script} does; activate its "
-            f"environment, or end the command with `{other}` in place of the script"
+            f"{program} cannot import {own.package}, as {script} does; activate its "
+            f"environment, or end the command with `{arguments}` in place of the script"
         )
-        if found.is_first:
+        if own.is_first:
             raise InputFileError(f"{where}: command", problem)
         self._write_note_once(f"{where}: command: {problem}")
 
