@@ -24,18 +24,20 @@ class PilotJobWishes:
 @dataclass(frozen=True, slots=True)
 class PilotScript:
     """The job script of a pilot: its file name in the state directory, its text, and in a few words
-    why each option has its value.
+    why each option has its value. ``is_own``: it is the user's file there, which stays as it is.
     """
 
     name: str
     text: str
     reasons: tuple[str, ...] = ()
+    is_own: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class SubmittedPilot:
-    """A submitted job. ``watch`` and ``stop`` are commands for the user, ``output`` is the file to
-    which the scheduler writes the job's output.
+    """A submitted job; ``job`` is what the batch system's ``job_is_gone`` takes. ``watch`` and
+    ``stop`` are commands for the user, ``output`` is the file to which the scheduler writes the
+    job's output.
     """
 
     job: str

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import re
+import warnings
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import pairwise
@@ -22,6 +24,8 @@ _FIXED_FILE = re.compile(
 _SAVE_TO = re.compile(
     r"-*(?:checkpoint|ckpt|save|out|output)s?(?:[-_](?:dir|path|file|to))?", re.IGNORECASE
 )
+_OWN_PACKAGES = ("bftrainer", "bftrainer_train")
+_IMPORTS_US = re.compile(r"^[ \t]*(?:from|import) (bftrainer(?:_train)?)\b", re.MULTILINE)
 _PLAIN_OPTIONS = re.compile(r"-[bBdEiIOqsSuvx]+")
 
 
@@ -30,6 +34,15 @@ class Clue(NamedTuple):
 
     launcher: str
     word: str
+
+
+class OwnImport(NamedTuple):
+    """A package of ours that a script imports. ``is_first``: before anything that could handle the
+    failure, or make another folder known to Python.
+    """
+
+    package: str
+    is_first: bool
 
 
 def script_of(command: Sequence[str]) -> str | None:
@@ -49,6 +62,50 @@ def text_of(script: Path) -> str | None:
             return file.read(_BYTES).decode(errors="replace")
     except (OSError, ValueError):
         return None
+
+
+def own_import(text: str, folder: Path) -> OwnImport | None:
+    """Return which package of ours a script in ``folder`` imports; None if it imports none.
+
+    A text that this version of Python cannot parse is searched for such a line.
+    """
+    line = _IMPORTS_US.search(text)
+    if line is None:
+        return None
+    try:
+        with warnings.catch_warnings():  # of a text that is not ours
+            warnings.simplefilter("ignore")
+            module = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return OwnImport(line[1], is_first=False)
+    for position, statement in enumerate(module.body):
+        packages = _imported(statement)
+        ours = [package for package in packages if package in _OWN_PACKAGES]
+        if ours:
+            return OwnImport(ours[0], is_first=True)
+        is_docstring = position == 0 and isinstance(statement, ast.Expr)
+        # A module beside the script may extend Python's path.
+        if not is_docstring and (not packages or any(_is_beside(folder, p) for p in packages)):
+            break
+    for node in ast.walk(module):
+        for package in _imported(node):
+            if package in _OWN_PACKAGES:
+                return OwnImport(package, is_first=False)
+    return None  # the line is in a text
+
+
+def _imported(node: ast.AST) -> list[str]:
+    """Return the packages that a statement imports; empty for any other statement."""
+    if isinstance(node, ast.Import):
+        return [name.name.partition(".")[0] for name in node.names]
+    if isinstance(node, ast.ImportFrom) and node.module and not node.level:
+        return [node.module.partition(".")[0]]
+    return []
+
+
+def _is_beside(folder: Path, package: str) -> bool:
+    """Return whether a module of this name is in a script's folder."""
+    return (folder / f"{package}.py").exists() or (folder / package).is_dir()
 
 
 def launcher_clue(text: str) -> Clue | None:

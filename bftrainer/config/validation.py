@@ -23,6 +23,7 @@ MOST_NAMES = 8
 """Names of one dotted key or table. Our files need three; the TOML reader keeps every prefix of
 every one.
 """
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _LARGEST = 1 << 63
 _MARK = re.compile(r'"""|\'\'\'|["\'#\[\]{}.\n=,]')
 _ENDS = {
@@ -281,4 +282,9 @@ def as_toml(value: object) -> str:
             return f"[{', '.join(as_toml(item) for item in value)}]"
         case _:
             text = str(value).replace("\\", "\\\\").replace('"', '\\"')
-            return f'"{text}"'
+            return f'"{_CONTROL.sub(_escaped, text)}"'
+
+
+def _escaped(control: re.Match[str]) -> str:
+    """Return a control character as TOML has it in a text."""
+    return f"\\u{ord(control[0]):04x}"

@@ -359,6 +359,60 @@ def test_an_interpreter_without_bftrainer_is_refused(
     assert (guarded.status, guarded.err.count(problem)) == (0, 1)
 
 
+_MENTIONS = {
+    "in the docstring": '"""Usage:\n\nfrom bftrainer.progress import track\n"""\n',
+    "after another path": 'import sys\nsys.path.insert(0, "/opt/b")\nimport bftrainer\n',
+    "after a module beside it": "import paths\nimport bftrainer\n",
+    "in a function": "def main():\n    import bftrainer\n",
+    "in another Python": "import bftrainer\nprint 'x'\n",
+}
+
+
+@pytest.mark.parametrize("name", _MENTIONS)
+def test_a_script_that_may_do_without_the_package_is_submitted(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    script = folder / "track.py"
+    script.write_text(_MENTIONS[name])
+    (folder / "paths.py").touch()
+    _python_without_us(folder / "other", monkeypatch)
+    ended = bftrainer("submit", script, "--max-nodes", 1, "--state", folder / "state")
+    assert ended.status == 0
+    assert ("cannot import bftrainer" in ended.err) == (name != "in the docstring")
+
+
+def test_the_interpreter_is_asked_where_the_worker_runs(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scripts, package = folder / "my scripts", folder / "src/bftrainer"
+    package.mkdir(parents=True)
+    scripts.mkdir()
+    (package / "__init__.py").touch()
+    (scripts / "track.py").write_text("import bftrainer\n")
+    _python_without_us(folder / "other", monkeypatch)
+    options = ["--max-nodes", 1, "--cwd", folder, "--state", folder / "state"]
+    problem = complaint(bftrainer("submit", "my scripts/track.py", *options))
+    assert problem.endswith(
+        "-- " + sys.executable + " 'my scripts/track.py'` in place of the script"
+    )
+    stage = "stage_in=['tar xf packages.tar']"
+    assert bftrainer("submit", "my scripts/track.py", "--set", stage, *options).status == 0
+    monkeypatch.setenv("PYTHONPATH", "src")
+    assert bftrainer("submit", "my scripts/track.py", *options).status == 0
+    monkeypatch.delenv("PYTHONPATH")
+    (folder / "src/track.py").write_text("import bftrainer\n")
+    (scripts / "link.py").symlink_to("../src/track.py")
+    assert bftrainer("submit", "my scripts/link.py", *options).status == 0
+
+
+def _python_without_us(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Put a Python on PATH that has the standard library alone."""
+    folder.mkdir()
+    (folder / "python").write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
+    (folder / "python").chmod(0o755)
+    monkeypatch.setenv("PATH", str(folder), prepend=os.pathsep)
+
+
 def test_a_tracker_that_is_not_installed_is_noted(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

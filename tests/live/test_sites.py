@@ -97,6 +97,8 @@ def test_config_shows_what_a_file_sets_and_its_node_classes(tmp_path: Path) -> N
     bftrainer("init", "--state", state)
     path = state / "bftrainer.toml"
     path.write_text(path.read_text() + '[classes."a 100"]\nhosts = ["n[1-4]"]\n[slurm]\n')
+    with path.open("a") as config:
+        config.write('[classes.b]\ngpu = "two\\nlines"\n')
     shown = bftrainer("config", "--state", state).out
     assert parse_toml(shown, "x") == parse_toml(path.read_text(), "x")
     file = tmp_path / "all.toml"

@@ -26,6 +26,7 @@ if name == "sbatch":
             sys.exit("submitted")
         print((answers / "job").read_text())
         (answers / "folder").write_text(os.getcwd())
+        (answers / "state").write_text(os.environ.get("BFTRAINER_STATE", ""))
     sys.exit()
 for path in answers.iterdir():
     if path.name.replace("_", " ") in " ".join([name, *words]):

@@ -8,19 +8,46 @@ import os
 import re
 import shlex
 import sys
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 
 from bftrainer.cluster.pilot_submission import PilotJobWishes, PilotScript
 from bftrainer.errors import UserError
 from bftrainer.system.installed import Installed, installed_file
+from bftrainer.system.regular import read_regular
 
 LIMIT_S = 86_400.0
 """The time limit of a pilot's job where the site allows that much; a successor follows."""
-_WRITTEN = "# Written by `bftrainer pilot --submit`, which replaces this file at the next call."
+_WRITTEN = (
+    "# Written by `bftrainer pilot --submit`, which replaces this file unless you change it: "
+)
+"""Before the checksum of all other lines."""
 _WORD = re.compile(r"[A-Za-z0-9_.,:@+/=-]+")
 _START = "set -uo pipefail"
 _MAX_BYTES = 1 << 18
+
+
+def own_script(name: str, state_dir: Path, wishes: PilotJobWishes) -> PilotScript | None:
+    """Return the user's own script ``name`` in the state directory, also one that was written here
+    and changed since; None if there is none.
+
+    Raises ``UserError`` for a file that is no script, and for ``wishes``: the script has its own
+    options.
+    """
+    own = state_dir / name
+    try:
+        text = read_regular(own, _MAX_BYTES, follow_links=True).decode()
+    except FileNotFoundError:
+        return None
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"{own} cannot be read ({error}); expected a job script") from None
+    if _is_as_written(text):
+        return None
+    if wishes != PilotJobWishes():
+        raise UserError(f"{own} is a script of your own; set the options there, or remove the file")
+    reason = f"{own} is your own script, and is used as it is"
+    return PilotScript(name, text, (reason,), is_own=True)
 
 
 def script_of(
@@ -28,7 +55,6 @@ def script_of(
     directive: str,
     options: Mapping[str, str],
     state_dir: Path,
-    wishes: PilotJobWishes,
     reasons: tuple[str, ...] = (),
 ) -> PilotScript:
     """Return the pilot's job script, the file ``name``, with its options set.
@@ -37,45 +63,37 @@ def script_of(
         name: The file name of the installed script, and of the result in the state directory.
         directive: How a line of options begins, such as ``#SBATCH``.
         options: The text of each option by its flag, such as ``--time`` and ``--time=1:00:00``.
-        state_dir: The state directory; the user's own script there is returned as it is.
-        wishes: What the user asked for. A script of their own has its own options.
+        state_dir: The state directory.
         reasons: Why the options have their values.
 
-    Raises ``UserError`` for a text that is no option of one line, and for ``wishes`` beside a
-    script of the user's own.
+    Raises ``UserError`` for a value that is not one word.
     """
-    own = state_dir / name
-    if own.exists() and _WRITTEN not in (text := _read(own)):
-        if wishes != PilotJobWishes():
+    for flag, option in options.items():
+        if not _WORD.fullmatch(option.removeprefix(flag).lstrip(" =")):
             raise UserError(
-                f"{own} is a script of your own; set the options there, or remove the file"
+                f"{option!r} cannot stand in a job script; expected a value of letters and digits"
             )
-        return PilotScript(name, text, (f"{own} is your own script, and is used as it is",))
-    for option in options.values():
-        if not all(_WORD.fullmatch(word) for word in option.split(" ")):
-            raise UserError(f"{option!r} cannot stand in a job script; expected letters and digits")
     text = installed_file(Installed.JOBSCRIPT, name).read_text(encoding="utf-8")
     head, start, rest = text.partition(f"\n{_START}")
     kept = [line for line in head.split("\n") if not _sets(line, directive, options)]
-    kept.insert(1, _WRITTEN)
     kept += [f"{directive} {option}" for option in options.values()]
     exports = [f"export BFTRAINER_STATE={shlex.quote(str(state_dir))}"]
     if (Path(sys.prefix) / "bin" / "bftrainer").is_file() and os.access(sys.prefix, os.X_OK):
         exports.append(f"export BFTRAINER_VENV={shlex.quote(sys.prefix)}")
-    return PilotScript(name, "\n".join([*kept, "", *exports]) + start + rest, reasons)
+    kept += ["", *exports]
+    shebang, body = kept[0], "\n".join(kept[1:]) + start + rest
+    return PilotScript(name, f"{shebang}\n{_WRITTEN}{_checksum(body)}\n{body}", reasons)
 
 
-def _read(script: Path) -> str:
-    """Return the text of a script of the user. Raises ``UserError`` for what is no short text."""
-    try:
-        with script.open("rb") as file:
-            data = file.read(_MAX_BYTES + 1)
-        text = data.decode()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"{script} cannot be read ({error}); expected a job script") from None
-    if len(data) > _MAX_BYTES:
-        raise UserError(f"{script} is larger than {_MAX_BYTES} bytes; expected a job script")
-    return text
+def _is_as_written(text: str) -> bool:
+    """Return whether a script is one that was written here, and not changed since."""
+    lines = text.split("\n", 2)
+    return len(lines) == 3 and lines[1] == f"{_WRITTEN}{_checksum(lines[2])}"
+
+
+def _checksum(body: str) -> str:
+    """Return the checksum of a script without its first two lines."""
+    return f"{zlib.crc32(body.encode()):08x}"
 
 
 def _sets(line: str, directive: str, options: Mapping[str, str]) -> bool:

@@ -130,9 +130,14 @@ def pilot_options(
 
 
 def submit(script: Path) -> SubmittedPilot:
-    """Submit the job script of a pilot from its folder, where the job's output goes."""
+    """Submit the job script of a pilot from its folder, where the job's output goes.
+
+    A script of the user's own may not name the state directory: the environment does.
+    """
     text = script.read_text(encoding="utf-8")
-    answer = command.run(["bsub"], timeout_s=_TIMEOUT_S, stdin=text, cwd=str(script.parent))
+    folder = str(script.parent)
+    environment = {"BFTRAINER_STATE": folder}
+    answer = command.run(["bsub"], timeout_s=_TIMEOUT_S, env=environment, stdin=text, cwd=folder)
     job = parse_submitted(answer)
     output = str(script.parent / f"bftrainer-pilot.{job}.out")
     return SubmittedPilot(job, f"bjobs {job}", f"bkill {job}", output)

@@ -17,7 +17,7 @@ from bftrainer.counted import counted
 from bftrainer.decide.domain.checks import Check
 from bftrainer.errors import InputFileError, SchedulerError, UserError
 from bftrainer.system.clock import Clock, SystemClock
-from bftrainer_clusters.holding.pilot_script import script_of
+from bftrainer_clusters.holding.pilot_script import own_script, script_of
 from bftrainer_clusters.lsf import pilot_job
 from bftrainer_clusters.lsf import text as lsf_text
 from bftrainer_clusters.lsf.config import RELOADED, LsfSettings
@@ -51,8 +51,10 @@ class LsfSite(SimpleSite[LsfSettings]):
     def pilot_script(
         self, config: PilotConfig, where: str, state_dir: Path, wishes: PilotJobWishes
     ) -> PilotScript:
+        if own := own_script(pilot_job.SCRIPT, state_dir, wishes):
+            return own
         options, reasons = pilot_job.pilot_options(self.settings(config, where), wishes)
-        return script_of(pilot_job.SCRIPT, "#BSUB", options, state_dir, wishes, reasons)
+        return script_of(pilot_job.SCRIPT, "#BSUB", options, state_dir, reasons)
 
     def submit_pilot(self, script: Path) -> SubmittedPilot:
         return pilot_job.submit(script)

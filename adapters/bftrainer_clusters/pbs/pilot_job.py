@@ -31,6 +31,9 @@ from bftrainer_clusters.pbs.text import PbsRecord, short_id
 SCRIPT = "pilot.pbs"
 _TIMEOUT_S = 20.0
 _PASSED_ON = ("BFTRAINER_STATE", "BFTRAINER_VENV", "BFTRAINER_RESTART_S")
+_NAMES_STATE = re.compile(
+    r"^#PBS\s+(?:.*\s)?-[vV]\b|^\s*(?:export\s+)?BFTRAINER_STATE=", re.MULTILINE
+)
 _NO_PROJECT = "_pbs_project_default"
 
 
@@ -117,8 +120,17 @@ def pilot_options(
 
 
 def submit(script: Path) -> SubmittedPilot:
-    """Submit the job script of a pilot from its folder, where the job's output goes."""
-    answer = command.run(["qsub", script.name], timeout_s=_TIMEOUT_S, cwd=str(script.parent))
+    """Submit the job script of a pilot from its folder, where the job's output goes.
+
+    A script of the user's own may not name the state directory: then ``-v`` does, unless the script
+    has such a list, which the option would replace.
+    """
+    folder = str(script.parent)
+    text = script.read_text(encoding="utf-8")
+    passed = [] if _NAMES_STATE.search(text) else ["-v", "BFTRAINER_STATE"]
+    argv = ["qsub", *passed, script.name]
+    environment = {"BFTRAINER_STATE": folder}
+    answer = command.run(argv, timeout_s=_TIMEOUT_S, env=environment, cwd=folder)
     job = jobs.parse_submitted(answer)
     number = short_id(job)
     output = str(script.parent / f"bftrainer-pilot.o{number}")

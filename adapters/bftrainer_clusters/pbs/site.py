@@ -17,7 +17,7 @@ from bftrainer.config.pilot import NodesConfig, PilotConfig
 from bftrainer.decide.domain.checks import Check
 from bftrainer.errors import CommandError, UserError
 from bftrainer.system.clock import Clock, SystemClock
-from bftrainer_clusters.holding.pilot_script import script_of
+from bftrainer_clusters.holding.pilot_script import own_script, script_of
 from bftrainer_clusters.pbs import pilot_job, proposal
 from bftrainer_clusters.pbs.config import RELOADED, PbsSettings
 from bftrainer_clusters.pbs.doctor import examine_pbs
@@ -57,12 +57,14 @@ class PbsSite(SimpleSite[PbsSettings]):
     def pilot_script(
         self, config: PilotConfig, where: str, state_dir: Path, wishes: PilotJobWishes
     ) -> PilotScript:
+        if own := own_script(pilot_job.SCRIPT, state_dir, wishes):
+            return own
         settings = self.settings(config, where)
         default_queue = ""
         if not wishes.partition:
             default_queue = ask_server(PbsCommands(settings.timeout_s)).default_queue
         options, reasons = pilot_job.pilot_options(settings, default_queue, wishes)
-        return script_of(pilot_job.SCRIPT, "#PBS", options, state_dir, wishes, reasons)
+        return script_of(pilot_job.SCRIPT, "#PBS", options, state_dir, reasons)
 
     def submit_pilot(self, script: Path) -> SubmittedPilot:
         return pilot_job.submit(script)

@@ -10,6 +10,7 @@ user. Options of sbatch that are not in the script are repeated as far as squeue
 from __future__ import annotations
 
 import os
+import shlex
 import zlib
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,10 +19,11 @@ from bftrainer.cluster.pilot_submission import SubmittedPilot
 from bftrainer.errors import CommandError, SchedulerError
 from bftrainer.system import command
 from bftrainer.system.files import remove_file
-from bftrainer_clusters.slurm.clusters import HOST_CLUSTER
+from bftrainer_clusters.slurm.clusters import HOST_CLUSTER, of_cluster
 from bftrainer_clusters.slurm.hostlists import NOTHING
 from bftrainer_clusters.slurm.jobs import exists_argv, is_unknown_job, parse_submitted
 
+SCRIPT = "pilot.slurm"
 _OVER = frozenset(
     (
         "BOOT_FAIL",
@@ -39,6 +41,8 @@ _OVER = frozenset(
 _REPEATED = ("partition", "account", "qos", "time", "reservation")
 """Options of sbatch that a successor gets as well, in the order of the fields of squeue."""
 _TIMEOUT_S = 10.0
+_SUBMIT_TIMEOUT_S = 60.0
+"""A user waits, not the pilot; sbatch itself tries again while slurmctld does not answer."""
 _UNSET = (*NOTHING, "INVALID", "NOT_SET")
 
 
@@ -98,13 +102,20 @@ def successor_argv(facts: SlurmJobFacts, job: str, name: str, script: Path) -> l
 
 
 def submit(script: Path) -> SubmittedPilot:
-    """Submit the job script of a pilot from its folder, where the job's output goes."""
+    """Submit the job script of a pilot from its folder, where the job's output goes.
+
+    A script of the user's own may not name the state directory: the environment does.
+    """
+    folder = str(script.parent)
     argv = ["sbatch", "--parsable", str(script)]
-    job = parse_submitted(command.run(argv, timeout_s=_TIMEOUT_S, cwd=str(script.parent))).job
+    environment = {"BFTRAINER_STATE": folder}
+    answer = command.run(argv, timeout_s=_SUBMIT_TIMEOUT_S, env=environment, cwd=folder)
+    submitted = parse_submitted(answer)
+    job, cluster = submitted.job, submitted.cluster
     return SubmittedPilot(
-        job,
-        f"squeue -j {job}",
-        f"scancel --batch --signal=TERM {job}",
+        f"{job};{cluster}" if cluster else job,
+        shlex.join(of_cluster(["squeue", "-j", job], cluster)),
+        shlex.join(of_cluster(["scancel", "--batch", "--signal=TERM", job], cluster)),
         str(script.parent / f"bftrainer-pilot.{job}.out"),
     )
 
@@ -156,13 +167,16 @@ class SlurmPilotJob:
 
 
 def job_is_gone(job: str) -> bool | None:
-    """Return whether a job is over; None if Slurm does not say."""
+    """Return whether a job is over; None if Slurm does not say. ``job`` is an id, or as sbatch
+    prints it for another cluster: ``4711;name``.
+    """
+    number, _, cluster = job.partition(";")
     try:
-        facts = parse_job(command.run(job_argv(job), timeout_s=_TIMEOUT_S))
+        facts = parse_job(command.run(of_cluster(job_argv(number), cluster), timeout_s=_TIMEOUT_S))
         if facts is not None:
             return facts.state in _OVER
         # squeue does not list it; only the error of this query says that there is no such job.
-        command.run(exists_argv(job), timeout_s=_TIMEOUT_S)
+        command.run(of_cluster(exists_argv(number), cluster), timeout_s=_TIMEOUT_S)
     except CommandError as error:
         return True if is_unknown_job(error.problem) else None
     except SchedulerError:

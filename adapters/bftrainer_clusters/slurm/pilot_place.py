@@ -38,9 +38,15 @@ def pilot_options(
         reasons.append(f"account {account}: {why_account}")
     limit_s = min(LIMIT_S, place.longest_s) if wishes.limit_s is None else wishes.limit_s
     limit = limit_text(limit_s)
+    if settings.cluster:  # its answers have decided
+        options["--clusters"] = f"--clusters={settings.cluster}"
+        reasons.append(f"cluster {settings.cluster}: as slurm.cluster says")
     options["--time"] = f"--time={limit}"
     if wishes.limit_s is not None:
         why_limit = "as --time-limit says"
+        if limit_s > place.longest_s:
+            cause = place.longest_why or "a limit"
+            why_limit += f", though {cause} of {limit_text(place.longest_s)}: it may never start"
     elif place.longest_s < LIMIT_S:
         why_limit = place.longest_why or "the longest there"
     else:

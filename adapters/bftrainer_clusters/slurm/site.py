@@ -30,7 +30,7 @@ from bftrainer.system import command
 from bftrainer.system.clock import Clock
 from bftrainer.system.users import own_name
 from bftrainer_clusters.holding.call_budget import CallBudget
-from bftrainer_clusters.holding.pilot_script import script_of
+from bftrainer_clusters.holding.pilot_script import own_script, script_of
 from bftrainer_clusters.holding.site_settings import check_times, pilot_name, reloader
 from bftrainer_clusters.slurm import past_jobs, pilot_job, site_reader
 from bftrainer_clusters.slurm.calls import ENVIRONMENT, SlurmCalls
@@ -138,9 +138,11 @@ class SlurmSite:
     def pilot_script(
         self, config: PilotConfig, where: str, state_dir: Path, wishes: PilotJobWishes
     ) -> PilotScript:
+        if own := own_script(pilot_job.SCRIPT, state_dir, wishes):
+            return own
         settings = _slurm_settings(config, where)
         options, reasons = site_reader.pilot_options(settings, wishes)
-        return script_of("pilot.slurm", "#SBATCH", options, state_dir, wishes, reasons)
+        return script_of(pilot_job.SCRIPT, "#SBATCH", options, state_dir, reasons)
 
     def submit_pilot(self, script: Path) -> SubmittedPilot:
         return pilot_job.submit(script)

@@ -4,6 +4,7 @@ what the site's own answers decide in it.
 
 from __future__ import annotations
 
+import shlex
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -130,7 +131,7 @@ def init(
     say(f"written: {path}")
     if proposal is not None:
         _show_proposal(proposal)
-    where = "" if state == default_state() else f" --state {state}"
+    where = "" if state == default_state() else f" --state {shlex.quote(str(state))}"
     say(f"{ALL_KEYS_LINE}{where}")
 
 

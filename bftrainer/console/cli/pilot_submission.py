@@ -5,15 +5,19 @@ names.
 from __future__ import annotations
 
 import os
+import shlex
 import time
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bftrainer.console.cli.output import say
 from bftrainer.console.client.state_dir import CONFIG_NAME, has_registry, pilot_has_ended, read
-from bftrainer.errors import UndecidedError, UserError
+from bftrainer.errors import CommandError, SchedulerError, UndecidedError, UserError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from bftrainer.cluster.pilot_submission import (
         PilotJobWishes,
         PilotScript,
@@ -41,19 +45,63 @@ def submit_pilot(state: Path, wishes: PilotJobWishes, *, shown_only: bool) -> No
     path = folder / CONFIG_NAME
     settings = read(folder)
     submitter = _submitter(settings, path)
-    _refuse_second(folder, settings)
+    if shown_only:
+        say(_script(submitter, settings, folder, wishes).text, nl=False)
+        return
+    with _only_submission(folder):
+        _refuse_second(folder, settings)
+        script = _script(submitter, settings, folder, wishes)
+        if not script.is_own:
+            write_atomically(folder / script.name, script.text.encode(), 0o700)
+        job = _submitted(submitter, folder / script.name)
+        write_atomically(folder / JOB_NAME, f"{job.job}\n".encode(), 0o600)
+    _show(folder, script, job)
+
+
+def _script(
+    submitter: PilotSubmitter, settings: PilotConfig, folder: Path, wishes: PilotJobWishes
+) -> PilotScript:
+    """Return the job script of a state directory. Raises ``UserError`` for a question that is left
+    to the user.
+    """
     try:
-        script = submitter.pilot_script(settings, str(path), folder, wishes)
+        return submitter.pilot_script(settings, str(folder / CONFIG_NAME), folder, wishes)
     except UndecidedError as question:
         names = f" (such as {', '.join(question.choices)})" if question.choices else ""
         raise UserError(f"{question}{names}") from None
-    if shown_only:
-        say(script.text, nl=False)
-        return
-    write_atomically(folder / script.name, script.text.encode(), 0o700)
-    job = submitter.submit_pilot(folder / script.name)
-    write_atomically(folder / JOB_NAME, f"{job.job}\n".encode(), 0o600)
-    _show(folder, script, job)
+
+
+def _submitted(submitter: PilotSubmitter, path: Path) -> SubmittedPilot:
+    """Submit a job script. Raises ``SchedulerError`` where the scheduler has not said whether it
+    has the job.
+    """
+    try:
+        return submitter.submit_pilot(path)
+    except (CommandError, SchedulerError) as error:
+        if isinstance(error, CommandError) and not error.problem.startswith("no response"):
+            raise
+        raise SchedulerError(
+            f"{error}; the job may have been submitted: look for bftrainer-pilot among your jobs "
+            "before you submit it again"
+        ) from error
+
+
+@contextmanager
+def _only_submission(folder: Path) -> Iterator[None]:
+    """Let one command at a time submit the pilot of a state directory: the second one must see the
+    job of the first. Raises ``UserError`` in the second one.
+    """
+    from bftrainer.system.locks import OwnerLock
+
+    lock = OwnerLock(folder / JOB_NAME)
+    if not lock.acquire():
+        raise UserError(
+            f"--submit: another command submits the pilot of {folder}; wait until it has ended"
+        )
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def _submitter(settings: PilotConfig, path: Path) -> PilotSubmitter:
@@ -104,11 +152,17 @@ def _refuse_second(folder: Path, settings: PilotConfig) -> None:
 
 def _last_job(folder: Path) -> str:
     """Return the id of the job that was submitted last; empty if there is none."""
+    from bftrainer.system.regular import read_regular
+
+    path = folder / JOB_NAME
     try:
-        with (folder / JOB_NAME).open("rb") as file:
-            return file.read(_MAX_ID_BYTES).decode("ascii", "replace").strip()
+        return read_regular(path, _MAX_ID_BYTES).decode("ascii", "replace").strip()
     except FileNotFoundError:
         return ""
+    except OSError as error:
+        raise UserError(
+            f"{path} cannot be read ({error}); expected a job ID; remove the file"
+        ) from None
 
 
 def _show(folder: Path, script: PilotScript, job: SubmittedPilot) -> None:
@@ -121,6 +175,6 @@ def _show(folder: Path, script: PilotScript, job: SubmittedPilot) -> None:
         say(f"  {reason}")
     say(f"  output: {job.output}")
     is_default = default_state().absolute() == folder and STATE_VARIABLE not in os.environ
-    where = "" if is_default else f" --state {folder}"
+    where = "" if is_default else f" --state {shlex.quote(str(folder))}"
     say(f"watch it: {job.watch}; bftrainer top{where}")
     say(f"stop it: {job.stop}")

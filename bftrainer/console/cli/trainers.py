@@ -39,7 +39,7 @@ from bftrainer.console.client.state_dir import (
     registered_trainers,
 )
 from bftrainer.counted import counted
-from bftrainer.errors import UserError
+from bftrainer.errors import BFTrainerError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -329,7 +329,7 @@ def _why(state: Path, trainer: str) -> str:
 
     try:
         return f"why: {first_sentence(state, trainer)}"
-    except UserError as error:  # such as before the first decision
+    except BFTrainerError as error:  # such as before the first decision, or of a damaged journal
         return f"why: {error}"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -11,7 +12,15 @@ from pathlib import Path
 from typing import Any
 
 from bftrainer.config.pilot import PilotConfig
-from bftrainer.config.script import launcher_clue, launcher_doubt, saves, script_of, text_of
+from bftrainer.config.script import (
+    OwnImport,
+    launcher_clue,
+    launcher_doubt,
+    own_import,
+    saves,
+    script_of,
+    text_of,
+)
 from bftrainer.config.trainer_file import (
     MOST_NAME,
     TrainerSpec,
@@ -33,9 +42,6 @@ from bftrainer.wires.messages import StartedPer
 
 ARGUMENTS = "submit"
 """Where the values of a submission without a file come from, for messages."""
-_IMPORTS_US = re.compile(
-    r"^(?P<indent>[ \t]*)(?:from|import) (?P<package>bftrainer(?:_train)?)\b", re.MULTILINE
-)
 _NO_PACKAGE = 3
 """The exit status of an interpreter that finds no such package; a traceback's is 1."""
 
@@ -181,8 +187,8 @@ class Gate:
         self._config: PilotConfig = read(folder)
         self._is_configured = (folder / CONFIG_NAME).exists()
         self._note_texts: set[str] = set()
-        # By interpreter, package and folder of the script.
-        self._imports: dict[tuple[str, str, Path], bool | None] = {}
+        # By interpreter, package, and the folders of the script and of the process.
+        self._imports: dict[tuple[str, str, Path, Path], bool | None] = {}
         self._write_note = note
 
     def passed(self, drafts: Sequence[Draft]) -> tuple[TrainerSpec, ...]:
@@ -288,8 +294,8 @@ class Gate:
             if not (spec.cwd / script).exists():
                 self._write_note_once(f"{where}: command: {script} does not exist in {spec.cwd}")
             return
-        if match := _IMPORTS_US.search(text):
-            self._check_interpreter(spec, script, match, where)
+        if own := own_import(text, _folder_of(spec)):
+            self._check_interpreter(spec, script, own, where)
         if spec.started_per is not StartedPer.WORKER:
             return
         worker_count = spec.max_nodes * (spec.slots or 1)
@@ -303,36 +309,36 @@ class Gate:
             )
 
     def _check_interpreter(
-        self, spec: TrainerSpec, script: str, statement: re.Match[str], where: str
+        self, spec: TrainerSpec, script: str, own: OwnImport, where: str
     ) -> None:
-        """Reject a command whose interpreter cannot import the package that the script imports by
-        ``statement``. Raises ``InputFileError``.
+        """Reject a command whose interpreter cannot import the package that the script imports
+        first. Raises ``InputFileError``.
 
-        Usually the environment with bftrainer is not active. A ``setup`` or an image may provide
-        the package later: only the worker can tell. An indented statement may never be reached, or
-        its failure be handled: there, and where the interpreter gives no answer, it is a note.
+        Usually the environment with bftrainer is not active. A ``setup``, a ``stage_in`` or an
+        image may provide the package later: only the worker can tell. An import that is not the
+        first thing may never be reached, its failure be handled, or Python's path be extended
+        before: there, and where the interpreter gives no answer, it is a note.
         """
         program = find_command(spec.command[0], spec.cwd, spec.env)
-        if program is None or spec.setup or spec.image:
+        if program is None or spec.setup or spec.stage_in or spec.image:
             return
-        package = statement["package"]
-        can_import = self._can_import(program, package, spec)
+        can_import = self._can_import(program, own.package, spec)
         if can_import:
             return
         if can_import is None:
             self._write_note_once(
-                f"{where}: command: {program} does not say whether it can import {package}, as "
-                f"{script} does; the first worker will tell"
+                f"{where}: command: {program} does not say whether it can import {own.package}, "
+                f"as {script} does; the first worker will tell"
             )
             return
+        arguments = shlex.join(["--", this_interpreter(), script])
         problem = (
-            f"{program} cannot import {package}, as {script} does; activate its environment, or "
-            f"give `-- {this_interpreter()} {script}`"
+            f"{program} cannot import {own.package}, as {script} does; activate its "
+            f"environment, or end the command with `{arguments}` in place of the script"
         )
-        if statement["indent"]:
-            self._write_note_once(f"{where}: command: {problem}")
-        else:
+        if own.is_first:
             raise InputFileError(f"{where}: command", problem)
+        self._write_note_once(f"{where}: command: {problem}")
 
     def _note_trackers(self, spec: TrainerSpec, where: str) -> None:
         """Note the trackers whose package the script's interpreter cannot import.
@@ -355,11 +361,10 @@ class Gate:
         """Whether an interpreter can import a package where a trainer's script is; None if that is
         not known. Each is asked once.
         """
-        script = script_of(spec.command)
-        folder = spec.cwd if script is None else (spec.cwd / script).parent
-        key = program, package, folder
+        folder = _folder_of(spec)
+        key = program, package, folder, spec.cwd
         if key not in self._imports:
-            self._imports[key] = _can_import(program, package, spec.env, folder)
+            self._imports[key] = _can_import(program, package, spec, folder)
         return self._imports[key]
 
     def _note_secrets(self, spec: TrainerSpec, where: str) -> None:
@@ -392,22 +397,30 @@ class Gate:
             )
 
 
-def _can_import(
-    program: str, package: str, environment: Mapping[str, str], folder: Path
-) -> bool | None:
+def _folder_of(spec: TrainerSpec) -> Path:
+    """Return the folder that Python puts first into the path of modules: that of the script, where
+    a link to the script points; the working directory without a script.
+    """
+    script = script_of(spec.command)
+    return spec.cwd if script is None else Path(os.path.realpath(spec.cwd / script)).parent
+
+
+def _can_import(program: str, package: str, spec: TrainerSpec, folder: Path) -> bool | None:
     """Whether an interpreter can import a package from a script in ``folder``; None if that cannot
     be found out: it gives no answer, or is no Python 3.
+
+    It runs where the worker will, because PYTHONPATH may have relative entries.
     """
     if package == "bftrainer" and Path(program).parent == Path(this_interpreter()).parent:
         return True
     # The package may take seconds to be imported; its place in the path is enough.
-    find = f"importlib.util.find_spec({package!r}) is None"
-    test = f"import importlib.util, sys; sys.exit({_NO_PACKAGE} if {find} else 0)"
+    test = (
+        "import importlib.util, sys; sys.path[:] = [sys.argv[1], *filter(None, sys.path)]; "
+        f"sys.exit({_NO_PACKAGE} if importlib.util.find_spec({package!r}) is None else 0)"
+    )
+    argv = [program, "-c", test, str(folder)]
     try:
-        # From its folder, as Python puts the folder of a script into the path.
-        status = outcome(
-            [program, "-c", test], timeout_s=20.0, env=environment, cwd=str(folder)
-        ).status
+        status = outcome(argv, timeout_s=20.0, env=spec.env, cwd=str(spec.cwd)).status
     except CommandError:
         return None
     return {0: True, _NO_PACKAGE: False}.get(status)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from pathlib import Path
 
@@ -114,7 +115,7 @@ def test_submit_writes_the_script_and_says_how_to_watch(slurm: Path, state: Path
     ended = bftrainer("pilot", "--submit", "--state", state, "--time-limit", "7200")
     assert (ended.status, ended.err) == (0, "")
     assert "submitted: job 4711" in ended.out
-    assert f"watch it: squeue -j 4711; bftrainer top --state {state}" in ended.out
+    assert f"watch it: squeue -j 4711; bftrainer top --state '{state}'" in ended.out
     assert f"output: {state}/bftrainer-pilot.4711.out" in ended.out
     assert "partition main: the default one, and Slurm preempts no job there" in ended.out
     assert (slurm / "folder").read_text() == str(state)
@@ -136,6 +137,70 @@ def test_a_script_of_the_users_own_is_submitted_as_it_is(slurm: Path, state: Pat
     assert (state / "pilot.slurm").read_text() == own
     refused = bftrainer("pilot", "--submit", "--partition", "main", "--state", state)
     assert "is a script of your own; set the options there" in complaint(refused)
+
+
+def test_the_site_is_not_asked_about_a_script_of_the_users_own(slurm: Path, state: Path) -> None:
+    (slurm / "show_partition").write_text("garbled")
+    kept = state.parent / "kept.slurm"
+    kept.write_text("#!/bin/bash\nbftrainer pilot\n")
+    (state / "pilot.slurm").symlink_to(kept)
+    (slurm / "job").write_text("4711")
+    assert bftrainer("pilot", "--submit", "--state", state).status == 0
+    assert (state / "pilot.slurm").is_symlink()
+    assert (slurm / "state").read_text() == str(state), "of the job's environment"
+
+
+def test_a_written_script_that_was_changed_is_the_users_own(slurm: Path, state: Path) -> None:
+    script = state / "pilot.slurm"
+    (slurm / "job").write_text("4711")
+    (slurm / "squeue").write_text("COMPLETED|N/A|me|main|lab|normal|1-00:00:00||bftrainer-pilot\n")
+    for limit_s in (7200, 3600):
+        options = ("--submit", "--time-limit", limit_s, "--state", state)
+        assert bftrainer("pilot", *options).status == 0
+    changed = script.read_text().replace("set -uo pipefail", "module load site\nset -uo pipefail")
+    assert "#SBATCH --time=0-01:00:00\n" in changed
+    script.write_text(changed)
+    assert bftrainer("pilot", "--submit", "--state", state).status == 0
+    assert script.read_text() == changed
+
+
+def test_the_pilots_job_is_one_of_the_configured_cluster(slurm: Path, state: Path) -> None:
+    (state / "bftrainer.toml").write_text(CONFIG.replace("[workers]", 'cluster = "b"\n[workers]'))
+    (slurm / "job").write_text("4711;b")
+    submitted = bftrainer("pilot", "--submit", "--state", state)
+    assert "#SBATCH --clusters=b\n" in (state / "pilot.slurm").read_text()
+    assert "watch it: squeue -M b -j 4711;" in submitted.out
+    (slurm / "squeue_-M_b").write_text(
+        "PENDING|N/A|me|main|lab|normal|1-00:00:00||bftrainer-pilot\n"
+    )
+    assert "waits or runs already" in complaint(bftrainer("pilot", "--submit", "--state", state))
+    dry = bftrainer("pilot", "--submit", "--dry-run", "--state", state)
+    assert dry.status == 0, "nothing is submitted"
+
+
+def test_an_answer_without_an_id_is_no_reason_to_submit_again(slurm: Path, state: Path) -> None:
+    (slurm / "job").write_text("sbatch: a banner of the site")
+    failed = bftrainer("pilot", "--submit", "--state", state)
+    assert failed.status == 1
+    assert "the job may have been submitted: look for bftrainer-pilot" in failed.err
+    assert failed.err.count("\n") == 1
+
+
+def test_what_is_no_script_and_no_id_is_one_line(slurm: Path, state: Path) -> None:
+    for name, expected in ("pilot.slurm", "a job script"), ("pilot-job", "a job ID"):
+        os.mkfifo(state / name)
+        refused = complaint(bftrainer("pilot", "--submit", "--state", state))
+        assert f"expected {expected}" in refused
+        (state / name).unlink()
+
+
+def test_a_time_limit_above_the_longest_is_remarked() -> None:
+    site = ALL_SITES["a preemptable partition below ten others"]
+    wishes = PilotJobWishes(limit_s=1e6)
+    _, reasons = pilot_options(SiteView(site.facts, "me"), site.settings, wishes)
+    assert reasons[-1].endswith(
+        "though partition cpu has MaxTime of 7-00:00:00: it may never start"
+    )
 
 
 @pytest.mark.parametrize(
