@@ -788,7 +788,9 @@ class _Pool:
         chosen = (*required, *self._chosen(job, count))
         starting -= self.leaving  # their holders are canceled
         taken_fragments = [self.own.pop(node) for node in chosen if node in self.own]
-        self.ended_jobs |= {job_of(h.name) for h in taken_fragments}
+        self.ended_jobs |= {
+            job_of(held.name) for held in taken_fragments if not held.fragment.is_separable
+        }
         own = tuple(sorted(h.name for h in taken_fragments))
         others = frozenset(self.others.pop(node) for node in chosen if node in self.others)
         for node in leaving - self.leaving:
@@ -826,7 +828,8 @@ class _Pool:
     def _cheapest(self, own: Sequence[str]) -> list[str]:
         """Order own nodes: first those of jobs that end anyway, then jobs of one node; of these,
         nodes without a trainer, then those of the trainer that loses least, the latest ones first.
-        Nodes of a job follow each other.
+        Nodes of a job follow each other. A node that its job gives back alone counts as one of a
+        job of one node.
         """
         costs: dict[str, float] = {}
         for held in self.own.values():
@@ -836,9 +839,13 @@ class _Pool:
 
         def rank(node: str) -> tuple[bool, bool, bool, float, float, str, str]:
             held = self.own[node]
-            job, is_several = job_of(held.name), is_one_of_several(held.name)
-            cost, age_s = costs.get(job, 0.0), -held.asked_s
-            return job not in self.ended_jobs, is_several, job in costs, cost, age_s, job, held.name
+            job, is_alone = job_of(held.name), held.fragment.is_separable
+            ends_others = is_one_of_several(held.name) and not is_alone
+            cost = self.costs.get(held.name) if is_alone else costs.get(job)
+            loss = 0.0 if cost is None else cost
+            age_s = -held.asked_s
+            goes_on = job not in self.ended_jobs
+            return goes_on, ends_others, cost is not None, loss, age_s, job, held.name
 
         return sorted(own, key=rank)
 
