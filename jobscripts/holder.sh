@@ -24,12 +24,22 @@ umask 077
 exec >>"$holders/$log.${job%%.*}.log" 2>&1 # without the name of a server
 
 # PBS runs this script on the job's first node only; the others get it with a colon after their names. A payload whose node is
-# released ends with status 0, and the others go on. Any other end is that of the whole job, because no node may be held without a
-# payload: $$ becomes the payload of this node.
+# released ends with status 0, and the others go on; so they do where PBS has taken a released node from the job and tells of its
+# payload's end as of a failure. Any other end is that of the whole job, because no node may be held without a payload: $$ becomes the
+# payload of this node.
+
+# Whether the pilot has released the node with this folder; it deletes the folder once the node is no longer the job's.
+is_released() {
+    local lease
+    [[ ! -d $1 ]] || { read -r lease <"$1/lease" && [[ $lease == released ]]; }
+}
+
 for other in "${nodes[@]:1}"; do
     arguments[6]=$other:
+    folder=$holders/$other#${job%%.*}.$other
+    mkdir -p "$folder"
     {
-        PATH=$PATH:${PBS_O_PATH:-} pbs_tmrsh "$other" /bin/bash "$0" "${arguments[@]}" || kill -TERM $$
+        PATH=$PATH:${PBS_O_PATH:-} pbs_tmrsh "$other" /bin/bash "$0" "${arguments[@]}" || is_released "$folder" || kill -TERM $$
     } &
 done
 

@@ -46,12 +46,14 @@ def hold(
     watched = Watched(cluster.holder(pilot, lease_s))
     watched.poll()
     fragments: list[Fragment] = []
-    while len(fragments) < count:  # a slow scheduler leaves the last ones for the next call
+    calls = 0
+    while len(fragments) < count:  # a slow scheduler leaves the last ones for the next call, or all
+        calls += 1
         acquired = watched.holder.acquire(
             tuple(NodeRequest(node) for node in cluster.nodes[len(fragments) : count])
         )
-        assert acquired.fragments
         assert not acquired.refusals
+        assert acquired.fragments or calls < 20
         fragments += acquired.fragments
     assert [f.phase for f in fragments] == [FragmentPhase.PENDING] * count
     assert [f.node for f in fragments] == cluster.nodes[:count]

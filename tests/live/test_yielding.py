@@ -212,6 +212,19 @@ def test_a_node_with_a_job_of_its_own_goes_before_one_whose_job_ends_with_others
     assert one_look(own, wait(1, 5)) == {"1": ("n0", "n4", "n5", "n6", "n7")}
 
 
+def test_a_node_that_its_job_can_give_back_goes_before_one_that_ends_the_job() -> None:
+    """It costs its own trainer only, and what is left of the job ends for no other."""
+    first, *others = (shared(node, "1") for node in ("n1", "n2", "n3"))
+    alone = [replace(h, fragment=replace(h.fragment, is_separable=True)) for h in others]
+    costs = {alone[0].name: 9.0, fragment("n4", 2).name: 3.0}
+    own = [first, *alone, fragment("n4", 2)]
+    nodes = frozenset(held.node for held in own)
+    assert one_look(own, wait(1, 1, nodes=nodes), costs=costs) == {"1": ("n3",)}
+    jobs = (wait(1, 1, nodes=nodes), wait(2, 1, nodes=nodes))
+    released = one_look(own, *jobs, costs=costs)
+    assert released == {"1": ("n3",), "2": ("n4",)}
+
+
 def test_jobs_of_one_look_share_the_nodes_of_a_holder_that_ends() -> None:
     own = [shared(node, "5" if i < 4 else "6") for i, node in enumerate(NODES)]
     costs = {h.name: 1.0 if i < 4 else 0.5 for i, h in enumerate(own)}

@@ -321,6 +321,33 @@ def test_a_holder_of_three_nodes_gives_back_one_and_keeps_the_others(of_three: S
     assert not [line for line in log_of(pbs) if line.startswith("orphans")]
 
 
+def test_a_payload_that_hangs_leaves_nothing_on_a_node_that_is_given_back(
+    of_three: StandInPbs,
+) -> None:
+    """PBS kills it, and its guardian what it would have ended; the others go on."""
+    pbs = of_three
+    holder, fragments = held(pbs, 3)
+    id_ = job_of(fragments[0].name)
+    for fragment in fragments:
+        pbs.start_worker(fragment, "setsid sleep 1000 & sleep 1000")
+    pbs.until(lambda: [f.is_separable for f in holder.poll()].count(True) == 2, "a list")
+    pbs.stop_payload(fragments[1])
+    holder.release(frozenset({fragments[1].name}))
+    pbs.until(lambda: len(polled(holder)) == 2, "the node to be given back")
+    here = f"{job_payload.ONE_OF_SEVERAL}=node02".encode()
+    pbs.until(
+        lambda: (
+            not any(
+                here in job_payload.read_variables(process.pid)
+                for process in pbs.lab.processes_of(id_)
+            )
+        ),
+        "the guardian's sweep",
+    )
+    assert {f.phase for f in polled(holder)} == {FragmentPhase.READY}
+    assert pbs.lab.job(id_)["nodes"] == ["node01", "node03"]
+
+
 def test_a_main_job_that_needs_one_node_ends_the_whole_holder(of_three: StandInPbs) -> None:
     """The second qdel comes when the last payload has left: PBS would notice a minute later."""
     pbs = of_three

@@ -363,3 +363,13 @@ def test_nodes_of_a_hidden_cluster_still_show_jobs() -> None:
 
 def _has_jobs() -> bool:
     return '"Jobs"' in recorded("hidden.qstat-f.json")
+
+
+def test_the_vnodes_of_a_host_leave_a_job_together() -> None:
+    """pbs_release_nodes knows vnodes only, and a host may have several."""
+    record, *_ = jobs.parse_jobs(as_dsv("vnodes-whole.qstat-f.json"))
+    place = record.get("exec_vnode")
+    assert place == "(n4[0]:ncpus=4+n4[1]:ncpus=4)+(n4)"
+    assert jobs.vnodes_on(place, ["n4"]) == ("n4[0]", "n4[1]", "n4")
+    assert jobs.vnodes_on("(n1:ncpus=4)+(n2:ncpus=4)+(n3:ncpus=4)", ["n2", "n3"]) == ("n2", "n3")
+    assert jobs.vnodes_on("", ["n2"]) == ("n2",)

@@ -171,9 +171,9 @@ class House:
         return fragment
 
 
-def house_in(folder: Path) -> House:
+def house_in(folder: Path, traits: SchedulerTraits = TRAITS) -> House:
     """A holder whose first list is empty."""
-    jobs, clock = Jobs(), FakeClock()
+    jobs, clock = Jobs(traits), FakeClock()
     settings = SlurmSettings(partition="p", start_within_s=30.0)
     holder = JobHolder(jobs, settings, HolderFiles(folder / "holders"), clock, poll_s=10.0)
     holder.poll()

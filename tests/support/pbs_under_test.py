@@ -13,7 +13,7 @@ from bftrainer.cluster.model import Fragment
 from bftrainer.cluster.ports import Scheduler
 from bftrainer.fragment_names import job_of
 from bftrainer.system.clock import SystemClock
-from bftrainer.system.processes import send
+from bftrainer.system.processes import ProcessId, send
 from bftrainer_clusters.on_node import job_payload, payload
 from bftrainer_clusters.pbs.config import PbsSettings
 from bftrainer_clusters.pbs.hold import PbsCluster
@@ -42,6 +42,13 @@ class StandInPbs:
         self.ordered = OrderedWorkers(self.state, self.lab.root, self.lab.env)
 
     def kill_payload(self, fragment: Fragment) -> None:
+        send(self._payload(fragment), signal.SIGKILL)
+
+    def stop_payload(self, fragment: Fragment) -> None:
+        """It hangs, as on a file system that does not answer."""
+        send(self._payload(fragment), signal.SIGSTOP)
+
+    def _payload(self, fragment: Fragment) -> ProcessId:
         """The process itself, and not the guardian, which is its child."""
         variables = {f"PBS_JOBID={job_of(fragment.name)}.{self.lab.server}"}
         if self.nodes_per_holder > 1:
@@ -55,7 +62,7 @@ class StandInPbs:
         ]
         pids = {process.pid for process in payloads}
         (found,) = (p for p in payloads if parent_of(p.pid) not in pids)
-        send(found, signal.SIGKILL)
+        return found
 
     @property
     def scheduler(self) -> Scheduler:

@@ -81,10 +81,15 @@ class _JobsDraft:
         return self.put(held.released(self.now_s))
 
     def leaves_alone(self, held: HolderFragment) -> bool:
-        """Whether the node of a released fragment is given back by its job, which goes on."""
+        """Whether the node of a released fragment is given back by its job, which goes on. A
+        preempted job does not: all its payloads leave.
+        """
         if not held.is_released or not held.fragment.is_separable:
             return False
-        return not all(other.is_released for other in self.members(held.job))
+        return any(
+            not other.is_released and other.phase is not FragmentPhase.LEAVING
+            for other in self.members(held.job)
+        )
 
     def take(self, held: HolderFragment) -> None:
         """Take the node of a fragment that leaves alone from its job, once its payload has left or
@@ -268,6 +273,8 @@ def after_list(
         _note_job_changes(draft, name, job, answer, rules)
     moving = [held for held in draft.after.values() if not held.is_at_rest]
     for held in moving:
+        if held.is_pending and held.is_released and not held.fragment.is_separable:
+            draft.release_with(held)  # its payload has not started, and no node is held without one
         if not held.is_gone and draft.leaves_alone(held):
             draft.take(held)
     # Try again where it had no effect: a command failed, or a payload hangs.

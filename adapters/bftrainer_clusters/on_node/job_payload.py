@@ -45,8 +45,8 @@ _PR_SET_CHILD_SUBREAPER = 36
 class JobSweep(payload.Sweep):
     """Kills every process of the job on this node except the payload, its guardian and their
     ancestors. ``variable`` is the environment variable with the job's id, ``me`` the pid of the
-    process that sweeps. A process that names another node of the job is none of this node's: a host
-    may have several nodes.
+    process that sweeps. In a job of several nodes, a process that names another one is none of this
+    node's: a host may have several nodes.
     """
 
     def __init__(self, variable, job, me):  # type: (str, str, int) -> None
@@ -66,10 +66,13 @@ class JobSweep(payload.Sweep):
         return killed
 
     def of_job(self, pid):  # type: (int) -> bool
-        """Return whether a process has the job's id in its environment, and names no other node."""
+        """Return whether a process has the job's id in its environment, and names no other node of
+        a job of several. Where the job has one node, a name has come along from another job.
+        """
         variables = read_variables(pid)
         nodes = [value for value in variables if value.startswith(self.of_node)]
-        return self.mark in variables and nodes in ([], [self.here])
+        is_elsewhere = self.here != self.of_node and nodes not in ([], [self.here])
+        return self.mark in variables and not is_elsewhere
 
     def find(self):  # type: () -> set[int]
         """Return the processes to kill: all of the job, without the process that sweeps, this one

@@ -69,6 +69,7 @@ class PbsCluster(SimpleCluster[PbsSettings]):
         self._server_until_s = 0.0
         self._full_ids: dict[str, str] = {}  # of listed holders that are not over, by short id
         self._starts_s: dict[str, float] = {}
+        self._places: dict[str, str] = {}  # the exec_vnode of each holder that runs, by short id
         self._refused: dict[str, str] = {}  # the owners of jobs that qdel would not end, by id
         self._folder = ""
         self._has_history = True
@@ -148,12 +149,18 @@ class PbsCluster(SimpleCluster[PbsSettings]):
                 self._forget(id_)
         own = [job for job in (*records, *ended) if job.is_whole and jobs.user_of(job) == user]
         for job in own:
-            if not _is_over(job):
-                self._full_ids[short_id(job.id)] = job.id
             self._compare_clocks(job)
-            if start := job.get("stime"):
-                self._starts_s[short_id(job.id)] = parse_time(start)
+            if not _is_over(job):
+                self._remember(job)
         return tuple(jobs.holder_record(job, self.settings.queue) for job in own)
+
+    def _remember(self, job: PbsRecord) -> None:
+        """Note what commands need of a job that is not over."""
+        id_ = short_id(job.id)
+        self._full_ids[id_] = job.id
+        self._places[id_] = job.get("exec_vnode")
+        if start := job.get("stime"):
+            self._starts_s[id_] = parse_time(start)
 
     def _compare_clocks(self, job: PbsRecord) -> None:
         """Take the difference of clocks from a new holder: the server has noted when it came, in
@@ -183,6 +190,7 @@ class PbsCluster(SimpleCluster[PbsSettings]):
         """Forget a job that is over, and delete the file that PBS has made for its output."""
         full_id = self._full_ids.pop(id_, "")
         self._starts_s.pop(id_, None)
+        self._places.pop(id_, None)
         self._refused.pop(id_, None)
         self._sent_s.pop(id_, None)
         if self._folder and full_id:
@@ -227,7 +235,8 @@ class PbsCluster(SimpleCluster[PbsSettings]):
         """
         if job in self._refused:
             return
-        argv = jobs.release_argv(self._full_ids.get(job, job), nodes)
+        vnodes = jobs.vnodes_on(self._places.get(job, ""), nodes)
+        argv = jobs.release_argv(self._full_ids.get(job, job), vnodes)
         output = self.commands.outcome(argv)
         if output.status and not jobs.says_only_harmless(output.err):
             raise command.failure(argv, output)

@@ -20,6 +20,7 @@ from bftrainer.errors import SchedulerError, UnknownStateError
 from bftrainer_clusters.pbs.config import PbsSettings
 from bftrainer_clusters.pbs.text import (
     PbsRecord,
+    natural_vnode,
     parse_length,
     parse_time,
     records_of,
@@ -227,12 +228,22 @@ def signal_argv(ids: Collection[str], number: signal.Signals) -> list[str]:
     return ["qsig", "-s", number.name, *sorted(ids)]
 
 
-def release_argv(job: str, nodes: Collection[str]) -> list[str]:
-    """Build the command that takes nodes from a running job, which keeps the others. PBS refuses
-    the node of the job's first process, and any node in the job's first two seconds.
+def release_argv(job: str, vnodes: Collection[str]) -> list[str]:
+    """Build the command that takes vnodes from a running job, which keeps the others. PBS refuses
+    those of the job's first process, and any in the job's first two seconds.
     """
-    assert nodes, "pbs_release_nodes needs a node"
-    return ["pbs_release_nodes", "-j", job, *sorted(nodes)]
+    assert vnodes, "pbs_release_nodes needs a vnode"
+    return ["pbs_release_nodes", "-j", job, *sorted(vnodes)]
+
+
+def vnodes_on(place: str, hosts: Collection[str]) -> tuple[str, ...]:
+    """Return the vnodes of these hosts in a job's exec_vnode. A host without any is its own: a site
+    may name vnodes otherwise than after their hosts.
+    """
+    by_host: dict[str, list[str]] = {}
+    for vnode in vnodes_of(place):
+        by_host.setdefault(natural_vnode(vnode), []).append(vnode)
+    return tuple(vnode for host in hosts for vnode in by_host.get(host, [host]))
 
 
 def shorten_argv(job: str, ran_s: float, seconds: float) -> list[str]:

@@ -138,6 +138,11 @@ def vnodes_of(place: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for chunk in chunks if (name := chunk.partition(":")[0])))
 
 
+def natural_vnode(vnode: str) -> str:
+    """Return the vnode that has the name of the host: ``n4`` of ``n4[1]``."""
+    return _VNODE.sub("", vnode)
+
+
 @dataclass(frozen=True, slots=True)
 class PbsNodes:
     """All hosts, the host of each vnode, and the jobs that PBS shows on the hosts. ``at_s`` is by
@@ -152,7 +157,7 @@ class PbsNodes:
     def hosts(self, place: str) -> frozenset[str]:
         """Return the hosts of an exec_vnode. A vnode that is not listed is named after its host."""
         return frozenset(
-            self.host_of.get(vnode, _VNODE.sub("", vnode)) for vnode in vnodes_of(place)
+            self.host_of.get(vnode, natural_vnode(vnode)) for vnode in vnodes_of(place)
         )
 
     def occupied(self, places: Iterable[str], planned: Iterable[str]) -> tuple[NodeView, ...]:

@@ -82,10 +82,11 @@ class SimpleJob:
     @property
     def separable(self) -> frozenset[str]:
         """All but the one with the job's first process, where the scheduler has named that."""
-        if len(self.submitted_for) == 1 or self.phase is not JobPhase.RUNS:
-            return frozenset()
         first = self.record.nodes[:1]
-        return frozenset(name for name in self.fragments if first and node_of(name) not in first)
+        is_named = bool(first) and first[0] in self.submitted_for
+        if len(self.submitted_for) == 1 or self.phase is not JobPhase.RUNS or not is_named:
+            return frozenset()
+        return frozenset(name for name in self.fragments if node_of(name) != first[0])
 
     @property
     def _nodes(self) -> tuple[str, ...]:

@@ -111,8 +111,9 @@ class OwnHolder:
     """A holder of this pilot, or its part on one node; in a simulation, all that began together.
 
     ``name`` is the fragment's, ``job`` the holder's. ``is_one_of_several``: the job has other nodes
-    as well. ``cost``: what a trainer loses by leaving; None if there is none. ``is_renewal``: it
-    was requested for a node that another holder of this pilot is leaving.
+    as well, ``is_separable``: it gives this one back alone and goes on. ``cost``: what a trainer
+    loses by leaving; None if there is none. ``is_renewal``: it was requested for a node that
+    another holder of this pilot is leaving.
     """
 
     name: str
@@ -123,6 +124,7 @@ class OwnHolder:
     is_one_of_several: bool = False
     is_renewal: bool = False
     cost: float | None = None
+    is_separable: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -255,7 +255,7 @@ class NodePool:
                 others += [node for node in shared if node in nodes]
             else:
                 own += self._from_own(self._cheapest(), allowed, count)
-        self.ended_jobs |= {h.job for h in own}
+        self.ended_jobs |= {held.job for held in own if not held.is_separable}
         return tuple(own), frozenset(self.others.pop(node) for node in others)
 
     def _from_own(self, order: Sequence[OwnHolder], nodes: NodeSet, count: int) -> list[OwnHolder]:
@@ -287,7 +287,8 @@ class NodePool:
     def _cheapest(self) -> list[OwnHolder]:
         """Order own holders: first those of jobs that end anyway, then jobs of one node; of these,
         nodes without a trainer, then those of the trainer that loses least, the latest ones first.
-        Nodes of a job follow each other.
+        Nodes of a job follow each other. A node that its job gives back alone counts as one of a
+        job of one node.
         """
         costs: dict[str, float] = {}
         for held in self.own.values():
@@ -295,17 +296,12 @@ class NodePool:
                 costs[held.job] = max(costs.get(held.job, 0.0), held.cost)
 
         def rank(held: OwnHolder) -> tuple[bool, bool, bool, float, float, str, str]:
-            job, cost = held.job, costs.get(held.job, 0.0)
-            is_alive, is_used = job not in self.ended_jobs, job in costs
-            return (
-                is_alive,
-                held.is_one_of_several,
-                is_used,
-                cost,
-                -held.asked_s,
-                job,
-                held.name,
-            )
+            job = held.job
+            ends_others = held.is_one_of_several and not held.is_separable
+            cost = held.cost if held.is_separable else costs.get(job)
+            loss = 0.0 if cost is None else cost
+            goes_on = job not in self.ended_jobs
+            return goes_on, ends_others, cost is not None, loss, -held.asked_s, job, held.name
 
         return sorted(self.own.values(), key=rank)
 

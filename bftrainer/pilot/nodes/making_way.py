@@ -190,6 +190,7 @@ def own_holders(fragments: Iterable[HeldFragment], costs: Mapping[str, float]) -
             is_one_of_several(held.name),
             held.is_renewal,
             costs.get(held.name),
+            held.fragment.is_separable,
         )
         for held in fragments
     ]

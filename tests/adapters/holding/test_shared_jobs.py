@@ -4,10 +4,11 @@ leaves.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from support.fakes_jobs import House, house_in
+from support.fakes_jobs import TRAITS, House, house_in
 
 from bftrainer.cluster.model import Fragment, FragmentPhase, NodeRequest
 from bftrainer.fragment_names import job_of
@@ -207,3 +208,41 @@ def test_a_job_whose_payload_was_ended_by_hand_ends_whole(house: House) -> None:
     house.poll()
     house.poll()
     assert house.jobs.ended[:1] == [job_of(fragments[0].name)]
+
+
+@pytest.mark.parametrize("late", ["n1", "n3"])
+@pytest.mark.parametrize("gives_back", [False, True])
+def test_a_job_of_which_a_payload_never_starts_ends_whole(
+    house: House, gives_back: bool, late: str
+) -> None:
+    """A node without a payload would be held for nothing, and for as long as the others."""
+    house.jobs.gives_back = gives_back
+    requests = tuple(NodeRequest(node) for node in ("n1", "n2", "n3"))
+    fragments = house.holder.acquire(requests).fragments
+    (job,) = house.jobs.jobs.values()
+    job.phase = JobPhase.RUNS
+    for fragment in fragments:
+        if fragment.node != late:
+            house.mark_ready(fragment)
+    for _ in range(60):
+        house.poll()
+    assert house.jobs.ended[:1] == [job.id]
+
+
+def test_a_preempted_job_ends_again_when_a_node_that_it_was_to_give_back_leaves_last(
+    tmp_path: Path,
+) -> None:
+    """PBS notices a second late that a job has ended unless it is asked about it then."""
+    house = house_in(tmp_path, replace(TRAITS, cancels_ended=True))
+    house.jobs.nodes_per_job, house.jobs.gives_back = 3, True
+    house.jobs.takes_nodes = False  # not from a job that ends
+    fragments = hold(house, "n1", "n2", "n3")
+    house.holder.release(frozenset({fragments[2].name}))
+    for fragment in fragments[:2]:
+        leave(house, fragment, "SIGTERM")
+    house.holder.poll()
+    assert house.jobs.ended == []
+    leave(house, fragments[2], "SIGTERM")
+    house.holder.poll()
+    assert house.jobs.taken == []
+    assert house.jobs.ended == [job_of(fragments[0].name)]

@@ -243,3 +243,21 @@ def test_record_observes_without_a_configuration(site: SimpleSite[MemorySettings
     assert len(observed.scheduler.observe().nodes) == 2
     with pytest.raises(UserError, match="slots-per-node"):
         site.batch.observe(None, "", FakeClock(), 4)
+
+
+@pytest.mark.parametrize(
+    ("has", "separable"),
+    [
+        (("n1", "n2", "n3"), ["n2#7.n2", "n3#7.n3"]),
+        (("n1", "n3"), ["n3#7.n3"]),
+        ((), []),
+        # By other names than those of the request: which one has the first process is not known.
+        (("n1.site", "n2.site", "n3.site"), []),
+    ],
+)
+def test_which_nodes_leave_a_job_alone(
+    house: House, has: tuple[str, ...], separable: list[str]
+) -> None:
+    label = f"{house.jobs.label}n1:n2:n3"
+    house.cluster.records = (JobRecord("7", label, "Running", 5.0, nodes=has),)
+    assert sorted(house.jobs.listed()["7"].separable) == separable
