@@ -106,7 +106,9 @@ class CallBudget:
     def __init__(self, calls_per_minute: float, elapsed_s: Callable[[], float]) -> None:
         self._elapsed_s = elapsed_s
         self._lock = threading.Lock()
-        self._latest_call_s: dict[CallKind, float] = {}
+        # When the calls so far of a kind leave room for others of it: each call takes its own share
+        # of the refill, so that a cheap one does not keep a look waiting as long as a look would.
+        self._spaced_until_s: dict[CallKind, float] = {}
         # Limits as (size of the bucket, refill per second); the smaller ones count.
         self._site_limit = (math.inf, math.inf)
         self._own_limit = _own_limit(calls_per_minute)
@@ -132,9 +134,7 @@ class CallBudget:
             wait_s = bucket.wait_s(calls, _RESERVE[kind] * bucket.size, now_s)
             is_below_half = bucket.wait_s(calls, 0.5 * bucket.size, now_s) > 0.0
             if kind in _REFILL_FRACTION and is_below_half:
-                spacing_s = calls / (_REFILL_FRACTION[kind] * bucket.per_s)
-                next_call_s = self._latest_call_s.get(kind, -math.inf) + spacing_s
-                wait_s = max(wait_s, next_call_s - now_s)
+                wait_s = max(wait_s, self._spaced_until_s.get(kind, -math.inf) - now_s)
         return wait_s
 
     def spend(self, kind: CallKind, calls: float) -> None:
@@ -142,7 +142,10 @@ class CallBudget:
         with self._lock:
             now_s = self._elapsed_s()
             self._bucket = self._bucket.take(calls, now_s)
-            self._latest_call_s[kind] = now_s
+            if kind in _REFILL_FRACTION:
+                begins_s = max(self._spaced_until_s.get(kind, -math.inf), now_s)
+                spacing_s = calls / (_REFILL_FRACTION[kind] * self._bucket.per_s)
+                self._spaced_until_s[kind] = begins_s + spacing_s
 
     def charge(self, calls: float) -> None:
         """Take from the bucket the calls that others have made with the pilot's allowance: workers'

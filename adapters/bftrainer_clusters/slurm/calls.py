@@ -141,6 +141,12 @@ class SlurmCalls:
         }
         return self.budget.wait_s(kind, calls.get(kind, LIST_CALLS))
 
+    @property
+    def has_begun_look(self) -> bool:
+        """Whether the list of jobs for the next observation was read just now."""
+        listed, at_s = self._jobs
+        return listed is not None and self.elapsed_s() - at_s <= _AT_ONCE_S
+
     def check(self, kind: CallKind) -> None:
         """Raise ``PostponedError`` if the budget does not allow calls of this kind now."""
         if self.budget is not None and (wait_s := self.wait_s(kind)):
@@ -191,6 +197,7 @@ class SlurmCalls:
         if jobs is not None and makes_way and not self._shows_waits(jobs):
             jobs = None
         if jobs is None:
+            self.check(CallKind.LOOK)  # a list alone would delay the look that it is part of
             self._own_list_s = self.elapsed_s()
             query = job_list.query(with_waits=makes_way)
             text = self.query(query, CallKind.LOOK, timeout_s)

@@ -137,24 +137,24 @@ class BrokerCounters:
         self._slurm_counters, self._slurm_read_s = counters, self.calls.elapsed_s()
         if counters.planned_s is not None:
             self._planned_s = counters.planned_s
-        return before is None or _node_counts(before) != _node_counts(counters)
+        return before is None or _job_counts(before) != _job_counts(counters)
 
 
 def lags_behind(counters: JobCounters, own: JobCounters) -> bool:
     """Whether counters that were read later than ``own``, by the scheduler's clock, show fewer
     jobs.
     """
-    pairs = zip(_node_counts(counters), _node_counts(own), strict=True)
+    pairs = zip(_job_counts(counters), _job_counts(own), strict=True)
     is_later = counters.at_s > own.at_s + _CLOCK_STEP_S
     return is_later and any(count < own_count for count, own_count in pairs)
 
 
 def looks_reset(counters: JobCounters, own: JobCounters) -> bool:
     """Whether the counters may have started again, as they do at midnight."""
-    return sum(_node_counts(counters)) < _RESET_SHARE * sum(_node_counts(own))
+    return sum(_job_counts(counters)) < _RESET_SHARE * sum(_job_counts(own))
 
 
-def _node_counts(counters: JobCounters) -> tuple[int, int, int]:
+def _job_counts(counters: JobCounters) -> tuple[int, int, int]:
     return counters.submitted, counters.started, counters.ended
 
 
@@ -194,8 +194,11 @@ class SlurmScheduler:
         return self.observe_rest(nodes, pending, jobs)
 
     def check_budget(self) -> None:
-        """Raise ``PostponedError`` if the budget of calls does not allow an observation."""
-        self.calls.check(CallKind.LOOK)
+        """Raise ``PostponedError`` if the budget of calls does not allow an observation. One that
+        has begun is completed: the list of jobs, which peer pilots are read from, is part of it.
+        """
+        if not self.calls.has_begun_look:
+            self.calls.check(CallKind.LOOK)
 
     def observe_rest(
         self,
