@@ -7,8 +7,10 @@ from collections.abc import Sequence
 
 from bftrainer.console.client.adapt.script_values import target_names
 from bftrainer.console.client.adapt.source import (
+    Function,
     is_read,
     is_stored,
+    name_of,
 )
 from bftrainer.console.client.adapt.state_search import StateSearch
 
@@ -59,6 +61,45 @@ def find_reads_after_loop(search: StateSearch) -> None:
         is_lost = node.id in passes and node.id not in kept and node.id not in stored
         if is_lost and is_read(node) and node.lineno > end:
             search.state.read_after.setdefault(node.id, node.lineno)
+
+
+def find_attribute_reads(search: StateSearch) -> None:
+    """Find reads, by the code that runs the outer loop's method, of attributes that only its passes
+    set.
+    """
+    if search.around is None or search.scope.function is None:
+        return
+    source = search.source
+    nodes = [*ast.walk(search.outer)]
+    owner = source.enclosing_class(search.scope.function)
+    called = {name_of(node.func) for node in nodes if isinstance(node, ast.Call)}
+    for method in owner.body if owner is not None else []:
+        if isinstance(method, Function) and method.name in called:
+            nodes += ast.walk(method)
+    stored = {
+        source.of(node) for node in nodes if is_stored(node) and isinstance(node, ast.Attribute)
+    }
+    lost = stored - set(search.state.values) - set(search.state.keep.values()) - search.own
+    for site in search.project.callers(search.module, search.scope.function):
+        if not isinstance(site.call.func, ast.Attribute):
+            continue
+        place = site.module.source
+        shown = place.of(site.call.func.value)
+        area: ast.AST = place.function(site.call) or place.tree
+        for node in ast.walk(area):
+            if not isinstance(node, ast.Attribute) or not is_read(node):
+                continue
+            is_lost = place.of(node.value) == shown and f"self.{node.attr}" in lost
+            if is_lost and node.lineno > site.call.lineno:
+                where = "" if site.module is search.module else f"{site.module.path.name}, "
+                search.state.attribute_reads.setdefault(
+                    place.of(node), f"{where}line {node.lineno}"
+                )
+    end = search.outer.end_lineno or search.outer.lineno
+    for node in ast.walk(search.scope.function):
+        is_after = isinstance(node, ast.Attribute) and is_read(node) and node.lineno > end
+        if is_after and source.of(node) in lost:
+            search.state.attribute_reads.setdefault(source.of(node), f"line {node.lineno}")
 
 
 def _stored_first_after(search: StateSearch, names: Sequence[ast.Name], end: int) -> set[str]:
