@@ -469,10 +469,10 @@ def _check_weights(model: Any, optimizer: Any, keep: Mapping[str, Any]) -> None:
 
 def _rates_of(optimizer: Any) -> list[dict[str, Any]]:
     """Return the options of an optimizer's parameter groups, such as the learning rate."""
-    return [
-        {name: value for name, value in group.items() if name != "params"}
-        for group in optimizer.param_groups
-    ]
+    options = [dict(group) for group in optimizer.param_groups]
+    for of_group in options:
+        del of_group["params"]
+    return options
 
 
 def _unwrapped(model: Any) -> Any:

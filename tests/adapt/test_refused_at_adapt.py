@@ -138,10 +138,10 @@ class Trainer:
         self.model.train()
         for epoch in range(3):
             for (inputs,) in loader:
-                self.step(inputs)
+                self.train_step(inputs)
             self.scheduler.step()
 
-    def step(self, inputs):
+    def train_step(self, inputs):
         loss = self.model(inputs).sum()
         self.optimizer.zero_grad()
         loss.backward()

@@ -56,7 +56,7 @@ def _unprepared(
             inner = _made_by(edit, origin.module, value.args[number])
             # ``loader = prepare(loader)``: the name is bound to the call as well.
             yield from _unprepared(
-                edit, [one for one in inner if one.value is not value], depth + 1
+                edit, [origin for origin in inner if origin.value is not value], depth + 1
             )
 
 
@@ -185,7 +185,7 @@ def _length_reason(edit: LoopEdit, origin: ObjectOrigin) -> str:
 
 def own_generators(source: ScriptSource) -> list[ast.Call]:
     """Return the calls that make generators of random numbers that methods draw from later."""
-    found: list[ast.Call] = []
+    generators: list[ast.Call] = []
     for call in source.calls("default_rng", "RandomState", "Random"):
         if name_of(call.func) == "Random" and source.of(call.func) not in (
             "Random",
@@ -205,5 +205,5 @@ def own_generators(source: ScriptSource) -> list[ast.Call]:
             and source.of(node) == target
         ]
         if any(source.function(node) not in (made_in, None) for node in reads):
-            found.append(call)
-    return found
+            generators.append(call)
+    return generators

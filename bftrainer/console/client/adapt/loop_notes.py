@@ -51,8 +51,8 @@ def add_notes(edit: LoopEdit) -> None:
         where = "" if module is edit.module else f"{module.path.name}, "
         notes += [
             f"{where}line {call.lineno}: {module.source.of(call.func)}() is a generator whose "
-            "state no checkpoint has: draw from random, numpy.random or torch, which are seeded before "
-            "each step"
+            "state no checkpoint has: draw from random, numpy.random or torch, which are seeded "
+            "before each step"
             for call in own_generators(module.source)
         ]
     if edit.scale_note:

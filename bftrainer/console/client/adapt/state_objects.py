@@ -128,7 +128,7 @@ def find_epoch_schedulers(search: StateSearch) -> None:
         search.state.has_rates = True
 
 
-def _is_made_in_epoch(search: StateSearch, value: ast.AST) -> bool:
+def _is_made_in_epoch(search: StateSearch, value: ast.expr) -> bool:
     """Whether an expression is evaluated in each epoch, before its loop over batches."""
     batches = search.loop.batches
     source = batches.module.source

@@ -71,11 +71,17 @@ def find_training_values(search: StateSearch) -> None:
             continue
         if _needs_no_keeping(search, name, flow.assigned.get(name, [])):
             continue
-        if name.partition(".")[0] not in surely_before:
-            if name in flow.exposed:
-                search.state.unkept.append(f"{name} (set in one branch only before the loop)")
-            continue
+        _keep_if_bound(search, name, flow, surely_before)
+
+
+def _keep_if_bound(search: StateSearch, name: str, flow: Flow, surely_before: set[str]) -> None:
+    """Keep a variable that is bound before the loop on every path; note another one, if a pass
+    reads it before it sets it.
+    """
+    if name.partition(".")[0] in surely_before:
         add_once(search.state.values, name)
+    elif name in flow.exposed:
+        search.state.unkept.append(f"{name} (set in one branch only before the loop)")
 
 
 def _is_bound(search: StateSearch, name: str, before: set[str]) -> bool:
