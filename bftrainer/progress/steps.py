@@ -112,6 +112,8 @@ class StepLoop:
         import torch
 
         StepLoop._current = self
+        self._loaded_rates: list[dict[str, Any]] = []
+        """The options of the optimizer's parameter groups in the checkpoint that was loaded."""
         self._values: dict[tuple[str, ...], Callable[[], Mapping[str, Any]]] = {}
         self._saved_values: dict[tuple[str, ...], dict[str, Any]] = {}
         self._iteration = 0
@@ -124,6 +126,7 @@ class StepLoop:
                 "the weights are sharded (fully_shard): expected a checkpoint of shards "
                 "(docs/torchrun.md)"
             )
+        self._weight_names = frozenset(self._bare().state_dict())
         _check_weights(model, optimizer, keep or {})
         if self._forms_group:  # no DistributedDataParallel has been wrapped around the model
             self._average_gradients()
@@ -308,8 +311,15 @@ class StepLoop:
         from bftrainer.system.files import make_empty_file
 
         began_s = time.monotonic()
+        model = self._bare().state_dict()
+        if further := sorted(set(model) - self._weight_names):
+            raise InvalidValueError(
+                f"the model has further weights since {type(self).__name__}(...) was made "
+                f"({', '.join(further[:3])}), which a restart could not load: make them before, "
+                "for example by a forward pass, or in the model's __init__"
+            )
         content = {
-            "model": self._bare().state_dict(),
+            "model": model,
             "optimizer": self.optimizer.state_dict(),
             "step": self.step_number,
             "saves": {
@@ -345,6 +355,7 @@ class StepLoop:
         content = torch.load(self.checkpoint, map_location="cpu", weights_only=True)
         self._bare().load_state_dict(content["model"])
         self.optimizer.load_state_dict(content["optimizer"])
+        self._loaded_rates = _rates_of(self.optimizer)
         self._restore(content)
         self.step_number = int(content["step"])
         self._restore_saves(content.get("saves") or {})
@@ -454,6 +465,14 @@ def _check_weights(model: Any, optimizer: Any, keep: Mapping[str, Any]) -> None:
             f"{others} of the optimizer's {len(steps_on)} weights are not the model's, so no "
             "checkpoint would have them: pass torch.nn.ModuleList([model, other]) as the model"
         )
+
+
+def _rates_of(optimizer: Any) -> list[dict[str, Any]]:
+    """Return the options of an optimizer's parameter groups, such as the learning rate."""
+    options = [dict(group) for group in optimizer.param_groups]
+    for of_group in options:
+        del of_group["params"]
+    return options
 
 
 def _unwrapped(model: Any) -> Any:

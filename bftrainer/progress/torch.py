@@ -228,10 +228,19 @@ class Training(StepLoop):
         Raises:
             InvalidValueError: A value has a type that a checkpoint cannot keep.
         """
+        import torch
+
         if loader is not None and loader is not self.step_loader:
             return tuple(present().values())
-        result = self.values(present)
         key = tuple(present())
+        is_resumed = key in self._saved_values
+        result = self.values(present)
+        if is_resumed and any(
+            isinstance(value, torch.optim.lr_scheduler.LRScheduler) for value in result
+        ):
+            # Its class has changed the rates when it was made again.
+            for group, options in zip(self.optimizer.param_groups, self._loaded_rates):
+                group.update(options)
         self._epoch_values[key] = self._values.pop(key)
         return result
 

@@ -335,7 +335,7 @@ def test_the_original_is_kept_and_never_written_over(tmp_path: Path) -> None:
     assert path.read_text() == before
     assert (
         bftrainer("adapt", path, "--apply", "--no-start").out
-        == f"changed 14 lines of {path}; the original is mnist.py.orig\n"
+        == f"changed 14 lines of {path}; the original is mnist.py.orig; not started: --no-start\n"
     )
     assert (tmp_path / "mnist.py.orig").read_text() == before
     assert "training.epochs(args.epochs)" in path.read_text()

@@ -72,17 +72,20 @@ def adapt(
         return
     originals += [file.path.with_name(f"{file.path.name}.orig") for file in adaptation.modules]
     _refuse_existing(originals)
-    started = ""
-    if not no_start and adaptation.is_startable:
+    if no_start:
+        started = "not started: --no-start"
+    elif not adaptation.is_startable:
+        started = "not started: Elastic Horovod starts its workers itself"
+    else:
         from bftrainer.console.client.adapt.trial import try_out
 
         trial = try_out(adaptation, arguments, timeout_s=start_s)
-        started = f"; started twice, it made steps {trial.first_step} and {trial.second_step}"
+        started = f"started twice, it made steps {trial.first_step} and {trial.second_step}"
     for original, file in zip(originals, adaptation.files, strict=True):
         _write_adapted(original, file)
     lines = counted(adaptation.changed_lines, "line")
     further = "".join(f", {file.path.name}" for file in adaptation.modules)
-    say(f"changed {lines} of {script}{further}; the original is {originals[0].name}{started}")
+    say(f"changed {lines} of {script}{further}; the original is {originals[0].name}; {started}")
 
 
 def _refuse_existing(originals: list[Path]) -> None:

@@ -76,7 +76,7 @@ class _Reader:
         flow = Flow()
         for statement in statements:
             self._append_flow(flow, self.statement(statement))
-            if isinstance(statement, ast.Continue | ast.Break | ast.Return | ast.Raise):
+            if _leaves(statement):
                 break
         return flow
 
@@ -189,9 +189,7 @@ class _Reader:
         going_on = [
             branch
             for branch, body in zip(flows, [*bodies, *[[]] * len(flows)], strict=False)
-            if not (
-                body and isinstance(body[-1], ast.Continue | ast.Break | ast.Return | ast.Raise)
-            )
+            if not (body and _leaves(body[-1]))
         ]
         before = set(flow.definite)
         shared = set.intersection(*(branch.definite for branch in going_on or flows))
@@ -205,6 +203,18 @@ class _Reader:
         flow.exposed |= later.exposed - flow.definite
         flow.definite |= later.definite
         _add_changes(flow, later)
+
+
+def _leaves(statement: ast.stmt) -> bool:
+    """Whether nothing runs after a statement: it is a jump, or a call such as ``sys.exit()``."""
+    if isinstance(statement, ast.Continue | ast.Break | ast.Return | ast.Raise):
+        return True
+    is_call = isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call)
+    if not is_call:
+        return False
+    assert isinstance(statement, ast.Expr)
+    assert isinstance(statement.value, ast.Call)
+    return ast.unparse(statement.value.func) in ("sys.exit", "exit", "quit", "os._exit")
 
 
 def _add_changes(flow: Flow, other: Flow) -> None:

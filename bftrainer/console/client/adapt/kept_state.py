@@ -31,5 +31,7 @@ class KeptState:
     counting: tuple[ScriptModule, int, str] | None = None
     unkept: list[str] = field(default_factory=list)
     read_after: dict[str, int] = field(default_factory=dict)
+    attribute_reads: dict[str, str] = field(default_factory=dict)
+    """Attributes that only a pass of the loop sets, with the place that reads them after it."""
     agreeing: dict[int, str] = field(default_factory=dict)
     freezes: bool = False

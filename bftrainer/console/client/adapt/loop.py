@@ -12,6 +12,7 @@ from bftrainer.console.client.adapt.loop_counts import (
     edit_epoch_loop,
     last_step_text,
 )
+from bftrainer.console.client.adapt.loop_data import check_data
 from bftrainer.console.client.adapt.loop_edit import LoopEdit
 from bftrainer.console.client.adapt.loop_loader import (
     check_loader_made_before,
@@ -68,6 +69,7 @@ def _edit_epochs(edit: LoopEdit) -> None:
     """Edit a loop over a loader, with or without a loop over epochs around it."""
     data = outer_loader_text(edit)
     check_loader_made_before(edit, data)
+    check_data(edit, data)
     edit_loader(edit)
     edit_backward(edit)
     edit_guards(edit)
@@ -101,6 +103,7 @@ def _edit_iterations(edit: LoopEdit) -> None:
         what = f"found no loader in {source.of(maker)}"
         raise refusal(edit.module, edit.project, maker, what, ANY)
     data = source.of(argument)
+    check_data(edit, data)
     if not is_near and not data.startswith("self."):
         # The method that makes the iterator has the loader in a variable of its own.
         kept = f"self.{source.free_name('training_loader')}"

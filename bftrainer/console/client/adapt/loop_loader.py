@@ -97,6 +97,7 @@ def edit_loader(edit: LoopEdit) -> None:
     batches = loop.batches
     source = batches.module.source
     text = source.of(loader)
+    _check_wrapped_in_loop(edit, loader)
     attribute = "loader" if edit.horovod is not None else "step_loader"
     new = f"{edit.training}.{attribute}"
     argument = passed_loader(edit, text)
@@ -124,6 +125,21 @@ def edit_loader(edit: LoopEdit) -> None:
         _edit_enumerate(edit, number)
 
 
+def _check_wrapped_in_loop(edit: LoopEdit, loader: ast.expr) -> None:
+    """Refuse a loader that is wrapped before the training object is made, which has to replace
+    it.
+    """
+    outer, batches = edit.loop.outer, edit.loop.batches
+    if batches.scope != outer.scope or outer.loop in edit.source.above(loader):
+        return
+    if loader.lineno < outer.loop.lineno:
+        what = (
+            f"{edit.source.of(edit.source.statement(loader))} wraps the loader before the loop; "
+            "wrap it in the head of the loop over the batches"
+        )
+        raise refusal(edit.module, edit.project, loader, what, EPOCHS)
+
+
 def passed_loader(edit: LoopEdit, text: str) -> tuple[ScriptModule, ast.expr] | None:
     """Return the argument by which the outer loop passes the loader to a function, and its
     module; None if the loop over batches has the loader otherwise.
@@ -137,6 +153,8 @@ def passed_loader(edit: LoopEdit, text: str) -> tuple[ScriptModule, ast.expr] | 
         module = hop.place
         if node is None or node not in module.source.parents:
             return None
+        if hop.call not in module.source.above(node):
+            return None  # the default of a parameter, which is made before the training object
         text = module.source.of(node)
     return None if node is None or module is None else (module, node)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 
+from bftrainer.console.client.adapt.loop_data import own_generators
 from bftrainer.console.client.adapt.loop_edit import LoopEdit
 from bftrainer.console.client.adapt.project import ScriptModule
 from bftrainer.console.client.adapt.source import Function
@@ -34,6 +35,11 @@ def add_notes(edit: LoopEdit) -> None:
         "of the loop: set it before the loop as well"
         for line, name in lines
     ]
+    notes += [
+        f"{place}: {name} has no value in a start after the last step, which makes no pass of the "
+        "loop: set it before the loop as well"
+        for name, place in state.attribute_reads.items()
+    ]
     if state.counting is not None:
         module, line, reason = state.counting
         where = f"line {line}" if module is edit.module else f"{module.path.name}, line {line}"
@@ -41,6 +47,14 @@ def add_notes(edit: LoopEdit) -> None:
             f"{where}: {reason}, so the global batch is the same at every size "
             "(docs/training.md#batch)"
         )
+    for module in edit.project.modules:
+        where = "" if module is edit.module else f"{module.path.name}, "
+        notes += [
+            f"{where}line {call.lineno}: {module.source.of(call.func)}() is a generator whose "
+            "state no checkpoint has: draw from random, numpy.random or torch, which are seeded "
+            "before each step"
+            for call in own_generators(module.source)
+        ]
     if edit.scale_note:
         notes.append(edit.scale_note)
     for module, step in edit.loop.steps:

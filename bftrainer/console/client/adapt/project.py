@@ -210,6 +210,9 @@ class Project:
             ]
         if isinstance(value, ast.Name | ast.Attribute):
             return self.origins(scope, source.of(value), depth + 1)
+        keyword = _keyword_read(scope.function, value)
+        if keyword and depth <= _MAX_DEPTH:
+            return self._keyword_origins(scope, keyword, depth)
         target = self.target(scope.module, value.func) if isinstance(value, ast.Call) else None
         function = None if target is None else target[1]
         if target is None or not isinstance(function, Function):
@@ -224,6 +227,19 @@ class Project:
                 returned = returned.elts[part]
             inner = Scope(module, function)
             origins += self._expressions_behind(inner, Binding(returned, None), depth + 1)
+        return origins
+
+    def _keyword_origins(self, scope: Scope, keyword: str, depth: int) -> list[ObjectOrigin]:
+        """Return the expressions behind ``kwargs["name"]``: what the calls pass by that name."""
+        module, function = scope
+        assert function is not None
+        origins: list[ObjectOrigin] = []
+        for site in self.callers(module, function):
+            outer = Scope(site.module, site.module.source.function(site.call))
+            for passed in site.call.keywords:
+                if passed.arg == keyword:
+                    bound = Binding(passed.value, None)
+                    origins += self._expressions_behind(outer, bound, depth + 1)
         return origins
 
     def _calls_function(
@@ -331,6 +347,24 @@ class Project:
             self.modules.append(module)
             return module
         return None
+
+
+def _keyword_read(function: Function | None, value: ast.expr) -> str:
+    """Return the name in ``kwargs["name"]`` or ``kwargs.get("name")``; empty for what does not read
+    the ``**kwargs`` of its function.
+    """
+    if function is None or function.args.kwarg is None:
+        return ""
+    key: ast.expr | None = None
+    if isinstance(value, ast.Subscript):
+        owner, key = value.value, value.slice
+    elif isinstance(value, ast.Call) and name_of(value.func) in ("get", "pop") and value.args:
+        owner, key = getattr(value.func, "value", value), value.args[0]
+    else:
+        return ""
+    is_own = isinstance(owner, ast.Name) and owner.id == function.args.kwarg.arg
+    is_text = isinstance(key, ast.Constant) and isinstance(key.value, str)
+    return str(key.value) if is_own and is_text and isinstance(key, ast.Constant) else ""
 
 
 def passed_values(function: Function, call: ast.Call) -> dict[str, ast.expr]:

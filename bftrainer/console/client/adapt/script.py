@@ -116,9 +116,11 @@ def adapted(script: Path) -> Adapted:
             after = module.text[: module.text.startswith(MARK)] + module.source.text()
             _check_compiles(module.path, after)
             files.append(ChangedFile(module.path, module.text, after))
-    source = project.main.source
-    is_startable = not source.calls("TorchState")
-    return Adapted(files[0], tuple(source.notes), tuple(files[1:]), is_startable)
+    notes = list(project.main.source.notes)
+    for module in project.modules[1:]:
+        notes += [f"{module.path.name}: {note}" for note in module.source.notes]
+    is_startable = not project.main.source.calls("TorchState")
+    return Adapted(files[0], tuple(notes), tuple(files[1:]), is_startable)
 
 
 def _has_imports(tree: ast.Module) -> bool:
@@ -194,7 +196,7 @@ def _edit_by_framework(project: Project) -> None:
             "each worker runs the whole script: with several GPUs per node, the device is "
             "cuda:LOCAL_RANK"
         )
-        rank = f"{source.shown}.rank"
+        rank = f"{source.shown or 'current_training()'}.rank"
         source.notes += [
             f"line {call.lineno}: {source.of(call.func)} runs in every worker; `if {rank} == 0:` "
             "lets one of them write the file"

@@ -52,6 +52,8 @@ _LOADER = re.compile(
 _NO_LOADER = re.compile(
     r"opt|param|model|modul|layer|metric|split|chunk|items$|keys$|values$", re.I
 )
+_SIZE = re.compile(r"(^|_)(size|len|length|num|count|id|idx|index|name|dim|first|seed)s?$|^n_|^num")
+"""Names of numbers, such as ``batch_size``, which are no loaders."""
 _ENDLESS = re.compile(r"cycle|infinite|endless|forever|inf_", re.IGNORECASE)
 _ENTRY = re.compile(r"main|train|run|worker|fit|cli|app|launch|objective", re.IGNORECASE)
 
@@ -378,12 +380,31 @@ class Search:
                     continue
                 if name_of(value.func) in ("range", "trange", "arange"):
                     return None
+                is_in_loop = any(
+                    isinstance(parent, ast.For | ast.While) for parent in source.above(value)
+                )
+                if not is_in_loop and self._makes_own_object(place, value):
+                    return node
                 inner = self._loader_argument(place, value)
                 if inner is not None and not name_of(value.func).endswith("DataLoader"):
                     if name_of(value.func) == "skip_first_batches":
                         return node
                     return self._innermost_loader(place, value, depth + 1)
         return node
+
+    def _makes_own_object(self, place: LoopPlace, call: ast.Call) -> bool:
+        """Whether a call makes an object of one of the project's classes, directly or by a
+        function.
+        """
+        if self.project.made_class(place.module, call) is not None:
+            return True
+        target = self.project.target(place.module, call.func)
+        if target is None or not isinstance(target[1], Function):
+            return False
+        module, function = target
+        returned = [node.value for node in ast.walk(function) if isinstance(node, ast.Return)]
+        values = [value for value in returned if value is not None]
+        return any(self.project.made_class(module, value) is not None for value in values)
 
     def _unwrapped_call(self, place: LoopPlace, call: ast.Call, depth: int) -> ast.expr | None:
         """Return the loader that a call wraps, or the call itself if it makes one."""
@@ -427,7 +448,8 @@ class Search:
                 if inner is not None:
                     return argument
             is_name = isinstance(argument, ast.Name | ast.Attribute | ast.Subscript)
-            if is_name and _LOADER.search(_last_name(source, argument)):
+            name = _last_name(source, argument)
+            if is_name and _LOADER.search(name) and not _SIZE.search(name):
                 return argument
         wraps = name_of(call.func) in (
             "enumerate",

@@ -10,6 +10,7 @@ from bftrainer.console.client.adapt.search import TrainingLoop
 from bftrainer.console.client.adapt.state_guards import find_guarded_statements
 from bftrainer.console.client.adapt.state_objects import (
     check_remade,
+    find_epoch_schedulers,
     find_objects,
     find_unknown_schedulers,
 )
@@ -20,7 +21,11 @@ from bftrainer.console.client.adapt.state_variables import (
     find_globals,
     find_training_values,
 )
-from bftrainer.console.client.adapt.state_warnings import find_agreements, find_reads_after_loop
+from bftrainer.console.client.adapt.state_warnings import (
+    find_agreements,
+    find_attribute_reads,
+    find_reads_after_loop,
+)
 
 
 def kept_state(
@@ -38,9 +43,11 @@ def kept_state(
     find_training_values(search)
     find_globals(search)
     find_epoch_values(search)
+    find_epoch_schedulers(search)
     find_guarded_statements(search)
     find_rates(search)
     find_counting(search)
     find_reads_after_loop(search)
+    find_attribute_reads(search)
     find_agreements(search)
     return search.state

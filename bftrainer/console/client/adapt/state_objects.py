@@ -15,6 +15,7 @@ from bftrainer.console.client.adapt.script_values import (
 )
 from bftrainer.console.client.adapt.search import (
     ANY,
+    EPOCHS,
     SCHEDULER,
     refusal,
 )
@@ -90,8 +91,50 @@ def find_unknown_schedulers(search: StateSearch) -> None:
         is_name = re.fullmatch(r"[\w.]+", owner) is not None and SCHEDULER.search(owner)
         if not is_name or owner in search.state.keep.values():
             continue
-        if not search.project.origins(search.scope, owner):
+        origins = search.project.origins(search.scope, owner)
+        if not any(isinstance(origin.value, ast.Call) for origin in origins):
             search.state.keep[owner.removeprefix("self.").replace(".", "_")] = owner
+
+
+def find_epoch_schedulers(search: StateSearch) -> None:
+    """Find schedulers that an epoch makes before its loop over batches, which steps them: such as
+    one that warms up in the first epoch.
+    """
+    batches = search.loop.batches
+    if search.loop.epochs is None:
+        return
+    source = batches.module.source
+    bound = search.surely_bound_before(batches)
+    for call in source.calls("step", within=batches.loop):
+        owner = getattr(call.func, "value", None)
+        if not isinstance(owner, ast.Name):
+            continue
+        makers = [
+            binding.value
+            for binding in source.bound_values(owner.id)
+            if isinstance(binding.value, ast.Call)
+            and STATEFUL.search(name_of(binding.value.func))
+            and _is_made_in_epoch(search, binding.value)
+        ]
+        if not makers:
+            continue
+        if owner.id not in bound:
+            what = (
+                f"{owner.id} is made in some epochs only; set `{owner.id} = None` before that, and "
+                f"step it `if {owner.id} is not None`"
+            )
+            raise refusal(batches.module, search.project, makers[0], what, EPOCHS)
+        add_once(search.state.epoch_values, owner.id)
+        search.state.has_rates = True
+
+
+def _is_made_in_epoch(search: StateSearch, value: ast.expr) -> bool:
+    """Whether an expression is evaluated in each epoch, before its loop over batches."""
+    batches = search.loop.batches
+    source = batches.module.source
+    if batches.loop.lineno < value.lineno or source.function(value) is not batches.scope.function:
+        return False
+    return batches.scope != search.loop.outer.scope or search.outer in source.above(value)
 
 
 def _note_object(

@@ -32,7 +32,7 @@ def find_rates(search: StateSearch) -> None:
         SCHEDULER.search(name) or _is_scheduler(search, name) for name in search.state.keep.values()
     )
     stepped = any(re.search(r"sched\w*\.step", text) for text in texts)
-    search.state.has_rates = is_set or kept or stepped
+    search.state.has_rates = search.state.has_rates or is_set or kept or stepped
 
 
 def find_counting(search: StateSearch) -> None:
@@ -78,7 +78,9 @@ def _counting_reason(
         if "scal" in owner.lower():
             return ""
         if name in ("step", "step_update") and (
-            SCHEDULER.search(owner) or owner in search.state.keep.values()
+            SCHEDULER.search(owner)
+            or owner in search.state.keep.values()
+            or owner in search.state.epoch_values
         ):
             return f"{text}() follows each step"
         if re.search(r"adjust_l\w*|set_l(r|earning)|update_lr|lr_sched", text, re.IGNORECASE):

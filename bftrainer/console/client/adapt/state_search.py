@@ -6,8 +6,10 @@ import ast
 import re
 from collections.abc import Sequence
 
+from bftrainer.console.client.adapt.carried import flow_of
 from bftrainer.console.client.adapt.kept_state import KeptState
 from bftrainer.console.client.adapt.project import Project, ScriptModule, parameters
+from bftrainer.console.client.adapt.script_values import target_names
 from bftrainer.console.client.adapt.search import (
     LoopPlace,
     TrainingLoop,
@@ -67,6 +69,29 @@ class StateSearch:
                 names.update(node.names)
         return names
 
+    def surely_bound_before(self, place: LoopPlace) -> set[str]:
+        """Return the names that the scope of a loop binds before the loop on every path."""
+        source = place.module.source
+        function = place.scope.function
+        names = parameters(function) if function is not None else set()
+        area: ast.AST = source.tree if function is None else function
+        for node in ast.walk(area):
+            if isinstance(node, ast.Global):
+                names.update(node.names)
+        child: ast.AST = place.loop
+        for parent in source.above(place.loop):
+            body = _list_with(parent, child)
+            earlier = body[: body.index(child)] if isinstance(child, ast.stmt) and body else []
+            names |= flow_of(source, earlier).definite
+            if isinstance(parent, ast.For):
+                names |= target_names(source, parent)
+            if isinstance(parent, ast.With):
+                names |= _with_names(parent)
+            if parent is area:
+                break
+            child = parent
+        return names
+
     def uses(self, name: str) -> bool:
         """Whether the outer loop names a variable, or a method of a class names its attribute."""
         if name.startswith("self.") and self.around is not None:
@@ -112,3 +137,20 @@ class StateSearch:
                     functions.append((target[0], target[1]))
                     waiting.append(target)
         return functions
+
+
+def _list_with(parent: ast.AST, child: ast.AST) -> list[ast.stmt]:
+    """Return the list of statements of a compound statement that has a given one."""
+    for name in ("body", "orelse", "finalbody"):
+        statements = getattr(parent, name, None)
+        if isinstance(statements, list) and child in statements:
+            return statements
+    return []
+
+
+def _with_names(statement: ast.With) -> set[str]:
+    """Return the names that the head of a ``with`` binds."""
+    targets = [item.optional_vars for item in statement.items if item.optional_vars is not None]
+    return {
+        node.id for target in targets for node in ast.walk(target) if isinstance(node, ast.Name)
+    }

@@ -42,6 +42,7 @@ def find_training_values(search: StateSearch) -> None:
             search.source.of(node) for node in ast.walk(search.outer.test) if is_read(node)
         }
     before = search.bound_before(search.loop.outer)
+    surely_before = search.surely_bound_before(search.loop.outer)
     targets = target_names(search.source, search.outer)
     batches = search.loop.batches
     in_epoch = flow_of(batches.module.source, batches.loop.body).changed_names()
@@ -70,7 +71,17 @@ def find_training_values(search: StateSearch) -> None:
             continue
         if _needs_no_keeping(search, name, flow.assigned.get(name, [])):
             continue
+        _keep_if_bound(search, name, flow, surely_before)
+
+
+def _keep_if_bound(search: StateSearch, name: str, flow: Flow, surely_before: set[str]) -> None:
+    """Keep a variable that is bound before the loop on every path; note another one, if a pass
+    reads it before it sets it.
+    """
+    if name.partition(".")[0] in surely_before:
         add_once(search.state.values, name)
+    elif name in flow.exposed:
+        search.state.unkept.append(f"{name} (set in one branch only before the loop)")
 
 
 def _is_bound(search: StateSearch, name: str, before: set[str]) -> bool:
@@ -204,11 +215,15 @@ def find_epoch_values(search: StateSearch) -> None:
     else:
         before = search.bound_before(batches)
     later = _names_read_after(search, batches)
+    surely_before = search.surely_bound_before(batches)
     for name in sorted(flow.changed_names()):
         is_own = name in search.own or name in targets or "." in name
         if is_own or name not in before or name in search.state.values:
             continue
         if not flow.is_carried(name, name in later) or search.is_iterator(name):
+            continue
+        if name not in surely_before:
+            search.state.unkept.append(f"{name} (set in one branch only before the loop)")
             continue
         if _is_mutated_object(search, source, batches, name):
             continue

@@ -14,7 +14,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,6 +35,10 @@ from bftrainer.wires.progress_line import Phase, parse_progress
 _MAX_COPY_BYTES = 1_000_000_000
 _LOG_TAIL_BYTES = 65_536
 _MAX_CHARACTERS = 300
+_LONGER, _LONGER_S = 2, 5
+"""The script without the changes starts if it runs for so many times as long as the adapted one ran
+until it failed, and so many seconds.
+"""
 _TRACKERS = {
     "WANDB_MODE": "disabled",
     "COMET_MODE": "disabled",
@@ -82,9 +86,15 @@ def try_out(
             raise UserError(
                 f"{script}: cannot be started for one step: {error}; --no-start writes it without"
             ) from error
-        for file in adaptation.files:
-            target = copy / file.path.resolve().relative_to(root)
+        targets = [copy / file.path.resolve().relative_to(root) for file in adaptation.files]
+        for file, target in zip(adaptation.files, targets, strict=True):
             target.write_bytes(file.after.encode())
+
+        def restore_originals() -> None:
+            """Write the script in the copy as it is without changes."""
+            for file, target in zip(adaptation.files, targets, strict=True):
+                target.write_bytes(file.before.encode())
+
         runner = _Runner(
             copy / script.resolve().relative_to(root),
             copy,
@@ -93,6 +103,7 @@ def try_out(
             time.monotonic() + timeout_s,
             timeout_s,
             script,
+            restore_originals,
         )
         first = runner.step(1, 0)
         if first is None:
@@ -120,7 +131,9 @@ class _Runner:
         deadline_s: float,
         timeout_s: float,
         shown: Path,
+        restore_originals: Callable[[], None],
     ) -> None:
+        self.restore_originals = restore_originals
         self.program, self.folder, self.arguments = program, folder, arguments
         self.deadline_s, self.timeout_s, self.shown = deadline_s, timeout_s, shown
         self.directory = TrainerDirectory(trainer)
@@ -143,7 +156,9 @@ class _Runner:
 
         Raises UserError if it fails or takes too long.
         """
+        began_s = time.monotonic()
         status = self._run_script(incarnation)
+        lasted_s = time.monotonic() - began_s
         steps: list[int] = []
         has_checkpoint = False
         for line in map(parse_progress, JsonTail(self.directory.progress).read()):
@@ -153,41 +168,66 @@ class _Runner:
                 steps.append(line.step)
             has_checkpoint = has_checkpoint or line.phase is Phase.CHECKPOINTED
         if status not in (0, STOPPED_STATUS):
-            raise self.problem(f"failed with {_exit_status_text(status)}: {self._last_log_line()}")
+            what = f"failed with {_exit_status_text(status)}: {self._last_log_line()}"
+            raise self.problem(what, starts=self._original_starts(lasted_s))
         if not steps:
             return None
         if not has_checkpoint:
             raise self.problem(f"made {len(steps)} steps and wrote no checkpoint")
         return steps[-1]
 
-    def problem(self, what: str) -> UserError:
-        """Build the error of a trial."""
+    def problem(self, what: str, *, starts: bool = False) -> UserError:
+        """Build the error of a trial; ``starts``: the script starts without the changes."""
+        remedy = "give its arguments after --, or write it with --no-start"
+        if starts:
+            remedy = (
+                "without the changes it starts, so they are wrong for it: copy the lines of "
+                "docs/recipes.md#any-other-script"
+            )
         return UserError(
             f"{self.shown}: nothing is changed: started for one step, the adapted script {what}; "
-            "give its arguments after --, or write it with --no-start"
+            f"{remedy}"
         )
+
+    def _original_starts(self, failed_after_s: float) -> bool:
+        """Whether the script without the changes ends well, or runs for longer than the adapted one
+        did.
+        """
+        self.restore_originals()
+        timeout_s = min(
+            _LONGER * failed_after_s + _LONGER_S, self.deadline_s - time.monotonic() + _LONGER_S
+        )
+        try:
+            return self._exit_status(self._own_environment(), max(timeout_s, 1)) == 0
+        except subprocess.TimeoutExpired:
+            return True
 
     def _run_script(self, incarnation: int) -> int:
         """Run the script until it ends; returns its exit status. Raises UserError at the time
         limit.
         """
         left_s = self.deadline_s - time.monotonic()
+        try:
+            return self._exit_status(self._worker_environment(incarnation), max(left_s, 1))
+        except subprocess.TimeoutExpired:
+            raise self.problem(
+                f"did not end within {self.timeout_s:g} s (--start-s): {self._last_log_line()}"
+            ) from None
+
+    def _exit_status(self, environment: dict[str, str], timeout_s: float) -> int:
+        """Run the script until it ends; returns its exit status. Raises TimeoutExpired."""
         with self.log.open("wb") as log:
             process = subprocess.Popen(  # noqa: S603  # a list, no shell
                 [this_interpreter(), str(self.program), *self.arguments],
                 cwd=self.folder,
-                env=self._worker_environment(incarnation),
+                env=environment,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
             )
             try:
-                return process.wait(max(left_s, 1))
-            except subprocess.TimeoutExpired:
-                raise self.problem(
-                    f"did not end within {self.timeout_s:g} s (--start-s): {self._last_log_line()}"
-                ) from None
+                return process.wait(timeout_s)
             finally:
                 with suppress(ProcessLookupError, PermissionError):
                     os.killpg(process.pid, signal.SIGKILL)
@@ -195,6 +235,12 @@ class _Runner:
 
     def _worker_environment(self, incarnation: int) -> dict[str, str]:
         """Return the variables of the only worker, as torchrun sets them."""
+        variables = worker_variables(self.directory.path, incarnation, "1", "localhost")
+        assert {FRAGMENT, NODE} <= set(variables)
+        return {**self._own_environment(), **variables, REPORT_EVERY_S: "0"}
+
+    def _own_environment(self) -> dict[str, str]:
+        """Return the variables of a process of torchrun that no pilot has started."""
         with socket.socket() as listener:
             listener.bind(("127.0.0.1", 0))
             port = listener.getsockname()[1]
@@ -204,9 +250,7 @@ class _Runner:
         group = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
         group |= dict.fromkeys(("RANK", "LOCAL_RANK", "GROUP_RANK"), "0")
         group |= dict.fromkeys(("WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_WORLD_SIZE"), "1")
-        variables = worker_variables(self.directory.path, incarnation, "1", "localhost")
-        assert {FRAGMENT, NODE} <= set(variables)
-        return {**scrubbed(own), **group, **_TRACKERS, **variables, REPORT_EVERY_S: "0"}
+        return {**scrubbed(own), **group, **_TRACKERS}
 
     def _last_log_line(self) -> str:
         """Return the last line of the log, with the last line of the script that a traceback
