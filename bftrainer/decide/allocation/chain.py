@@ -42,8 +42,11 @@ class Chain:
     def solve(self, problem: Problem) -> Answer:
         """Return the optimum, or the best known counts, with every fallback that led there.
 
-        Raises ``NoFeasibleCountsError`` and ``SolverError``, as the class says.
+        ``fallbacks`` of the answer lists each solver that was asked before without proving an
+        optimum, and why. Raises ``NoFeasibleCountsError`` and ``SolverError``, as the class says.
         """
+        # Before any solver: its own report that a problem is infeasible is then a fault of the
+        # solver, and a reason to ask the next one.
         require_feasible(problem)
         fallbacks: list[Fallback] = []
         best: Answer | None = None
@@ -70,9 +73,12 @@ class Chain:
         """Return the better of the ``best`` answer so far and the current map, if no solver proved
         an optimum.
 
+        The current map is the present count of each trainer: with these counts nothing is rescaled.
         Raises ``SolverError`` if no solver is installed and licensed, or if there is neither an
         answer nor a legal current map.
         """
+        # No later event brings a solver that is not there: the present counts would be kept for
+        # ever.
         if all(fallback.reason in ABSENT for fallback in fallbacks):
             raise self._chain_error(fallbacks)
         counts = current_map(problem)

@@ -16,10 +16,11 @@ VALUE_TOLERANCE = 1e-6
 
 
 def checked(problem: Problem, answer: Answer) -> Answer:
-    """Return the answer with its objective recomputed from the counts (Eqn 16), if it breaks no
-    rule.
+    """Return the solver's answer with its objective value recomputed from the counts (Eqn 16).
 
-    Raises :class:`RejectedAnswerError` if it does.
+    Raises :class:`RejectedAnswerError` if the counts break a rule (a size that is not legal, more
+    nodes than the pool has), or if the value that the solver claims differs from the recomputed one
+    by more than ``VALUE_TOLERANCE``.
     """
     check_counts(problem.demands, problem.pool_size, answer.counts)
     value = objective_value(problem, answer.counts)

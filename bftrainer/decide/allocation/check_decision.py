@@ -79,6 +79,8 @@ def _check_named(state: State, decision: Decision) -> None:
                 "cannot have: the node is not in the "
                 "pool, or not of the trainer's class"
             )
+        # Eqn 6: a trainer either keeps all its nodes or takes no new ones. Both at once would move
+        # it.
         if not (nodes <= active.nodes or nodes >= active.nodes):
             raise RejectedAnswerError(
                 f"the named nodes move trainer {active.trainer.id} from "
@@ -110,9 +112,10 @@ def still_named(
     state: State, decision: Decision, counts: Sequence[int]
 ) -> tuple[tuple[str, Nodes], ...]:
     """Return the named nodes of ``decision`` that remain valid when a wrapper of the policy changes
-    its counts to ``counts``.
+    its counts to ``counts``, as (trainer id, its nodes).
 
-    A trainer keeps its names if its count is unchanged and no other trainer keeps one of the nodes.
+    A wrapper is a policy that asks another one and then limits its counts. A trainer keeps its
+    names if its count is unchanged and none of its nodes may still belong to another trainer.
     """
     if not decision.nodes or tuple(counts) == decision.counts:
         return decision.nodes
@@ -122,6 +125,7 @@ def still_named(
         for admitted, count, decided in zip(state.active, counts, decision.counts, strict=True)
         if count == decided and admitted.trainer.id in named
     }
+    # All others are placed again, and may keep any of their present nodes.
     nodes_of_others: Nodes = frozenset().union(
         *(admitted.nodes for admitted in state.active if admitted.trainer.id not in unchanged)
     )

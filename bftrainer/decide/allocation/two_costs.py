@@ -40,16 +40,17 @@ def with_two_costs(
     at_s: float,
     forward_s: float,
 ) -> TrainerDemand:
-    """Return the demand at ``at_s`` with the costs of the module's text: s_j, a_j, w_j, d_j and the
-    pending start.
+    """Return the ``demand`` with the costs at the time ``at_s`` of a trainer whose old nodes train
+    on while new ones start: s_j, a_j, w_j, d_j and the pending start of the module's text.
 
     ``demand`` has its trainer's W_j^up and W_j^dw as costs, ``start_s`` is S_j, ``rescaling`` the
-    rescale that was under way at the last event, and ``forward_s`` T_fwd. If start and switch take
-    longer than ``MOST`` of T_fwd, they are scaled down to it.
+    rescale that was under way at the last event (None: none was), and ``forward_s`` T_fwd. If start
+    and switch take longer than ``MOST`` of T_fwd, they are scaled down to it.
     """
     up_s, down_s = demand.scale_up_s, demand.scale_down_s  # W_j^up and W_j^dw, then w_j and d_j
     rest = None if rescaling is None else rescaling.at(at_s)
     pending: PendingStart | None = None
+    # No switch is to come: the trainer trains on all nodes, or stalls for the rest of a rescale.
     if rest is None or rest.switch_s is None:
         stalled_s = 0.0 if rest is None else rest.ready_s - at_s
         ramp_s = max(start_s + up_s - stalled_s, 0.0)

@@ -40,10 +40,11 @@ def observe(state: State, event: Event, queued: QueuedIds | None = None) -> Stat
     """Return the state after an event: nodes that left are gone, and trainers are admitted from the
     head of the queue.
 
-    Cost: O(|joined| + |left| + J), plus a copy of the pool when it changes, and of the queue when
-    trainers are submitted. A caller with many events and a long queue passes the same ``queued`` at
-    each event: then the ids of the queue are not collected again. Raises
-    :class:`InvalidValueError` for a change that contradicts the state.
+    Nothing is decided here: trainers only lose nodes that left. Cost: O(|joined| + |left| + J),
+    plus a copy of the pool when it changes, and of the queue when trainers are submitted. A caller
+    with many events and a long queue passes the same ``queued`` at each event: then the ids of the
+    queue are not collected again. Raises :class:`InvalidValueError` for a change that contradicts
+    the state, such as a node that leaves without having been in the pool.
     """
     draft = _StateDraft(state, event.at_s, _trainers_at_event(state, event), queued or QueuedIds())
     for change in event.changes:
@@ -109,6 +110,9 @@ class _StateDraft:
     def __init__(
         self, state: State, at_s: float, active: tuple[Active, ...], queued: QueuedIds
     ) -> None:
+        """Begin with ``state`` at the time ``at_s``. ``active`` are its admitted trainers with the
+        reports of the event, and ``queued`` keeps the ids of the queue.
+        """
         self.pool = state.pool
         self.grain = state.grain
         self.classes = state.classes
@@ -123,25 +127,30 @@ class _StateDraft:
         """Pools that fill. They take no place of P_jmax, so they are admitted at once."""
 
     def apply(self, change: Change) -> None:
-        """Apply one change. Raises :class:`InvalidValueError` if it contradicts the state."""
+        """Apply one change of the event to this draft. Raises :class:`InvalidValueError` if it
+        contradicts the state.
+        """
         match change:
             case PoolChanged():
                 self._change_pool(change)
             case TrainerSubmitted(trainer):
                 (self._submitted_pools if trainer.fill else self._submitted).append(trainer)
             case TrainerFinished(trainer_id):
+                # The trainer that finished may be one that was submitted in the same event.
                 self._append_submitted()
                 self.active, self.queue = _without_finished(trainer_id, self.active, self.queue)
             case ParallelChanged():
                 self.max_parallel = change.max_parallel
+            # Nothing has changed; the event only has the policy decide again.
             case TimerDue():
                 pass
 
     def admit(self) -> tuple[Trainer, ...]:
-        """Admit trainers from the head of the queue as far as P_jmax allows, and all pools that
-        fill; return the trainers and pools that were admitted.
+        """Admit trainers from the head of the queue as far as P_jmax (``max_parallel``) allows, and
+        all pools that fill; return the trainers and pools that were admitted.
 
-        Raises :class:`InvalidValueError` for an id that is taken.
+        A pool that fills is a set of independent workers on the nodes that trainings leave; it
+        takes no place of P_jmax. Raises :class:`InvalidValueError` for an id that is taken.
         """
         self._append_submitted()
         places = len(self.queue)
@@ -179,9 +188,10 @@ def decide(state: State, policy: Policy, event: Event, order: NameOrder | None =
     """Return the plan for an event: decide on the trainings, then give the rest of the nodes to the
     pools that fill (:mod:`~bftrainer.decide.core.fill`).
 
-    Every node class is decided independently. ``order`` saves a caller with many events the sorting
-    of a large pool. Raises :class:`~bftrainer.errors.RejectedAnswerError` for a decision that
-    breaks a rule.
+    Every node class (nodes of the same hardware) is decided independently. ``order`` keeps the
+    names of a large pool sorted for a caller with many events. Raises
+    :class:`~bftrainer.errors.RejectedAnswerError` for a decision of the ``policy`` that breaks a
+    rule.
     """
     without_pools = trainings(state)
     plan = _checked_plan(without_pools, policy, event, order)
@@ -192,9 +202,10 @@ def decide(state: State, policy: Policy, event: Event, order: NameOrder | None =
 
 def _checked_plan(state: State, policy: Policy, event: Event, order: NameOrder | None) -> Plan:
     """Ask the policy, check its counts (Eqns 3, 5), place them on nodes (Eqn 6), and drop growth
-    that cannot pay off.
+    that cannot pay off; return the plan.
 
-    Trainers whose nodes the policy names get these; the others get theirs by name order.
+    Trainers whose nodes the policy names get these; the others get theirs by name order. Growth
+    cannot pay off if the scheduler needs the new nodes back too soon.
     """
     parts = node_classes.parts(state)
     decision, memory = node_classes.decide_by_class(policy, state, event, parts)
@@ -231,10 +242,10 @@ def _checked_plan(state: State, policy: Policy, event: Event, order: NameOrder |
 
 
 def adopt(state: State, plan: Plan) -> State:
-    """Return the state with the node sets of the plan.
+    """Return the state with the node sets of the plan, and with the policy's memory.
 
-    Its next timer is that of the policy, or the earlier time at which a measurement will be
-    complete.
+    The time of its next timer, ``wake_at_s``, is that of the policy, or the earlier one at which a
+    measurement will be complete.
     """
     adopted = []
     for active, nodes in zip(state.active, plan.nodes, strict=True):
@@ -257,8 +268,8 @@ def adopt(state: State, plan: Plan) -> State:
 
 
 def rescales(before: State, after: State, *, forced: bool = False) -> tuple[Rescale, ...]:
-    """Return the rescales that lead from ``before`` to ``after``, those of shrinking trainers
-    first: nodes are released before they are taken.
+    """Return the rescales (changes of a trainer's nodes) that lead from ``before`` to ``after``,
+    those of shrinking trainers first: nodes are released before they are taken.
 
     ``forced`` says of all of them that nodes left the pool. Trainers that have finished get none.
     """
@@ -273,6 +284,7 @@ def rescales(before: State, after: State, *, forced: bool = False) -> tuple[Resc
         if (old := held.get(admitted.trainer.id, _NONE)) is not admitted.nodes
         and old != admitted.nodes
     ]
+    # The key is False for trainers that shrink, and False sorts first.
     return tuple(sorted(steps, key=lambda step: len(step.after) > len(step.before)))
 
 
@@ -311,7 +323,8 @@ def _with_nodes(admitted: Active, nodes: Nodes, at_s: float) -> Active:
 def _with_reports(
     admitted: Active, at_s: float, passed_s: float, done: dict[str, float], losses: dict[str, float]
 ) -> Active:
-    """Return the trainer at ``at_s``, ``passed_s`` seconds later, with its latest reports.
+    """Return the trainer at ``at_s``, ``passed_s`` seconds after the last event, with its latest
+    reports and the time and node-seconds that it has trained since.
 
     ``done`` has the samples processed so far and ``losses`` the latest loss, by trainer id. The
     same object is returned if nothing of it changes.
@@ -323,12 +336,12 @@ def _with_reports(
         history = (
             Losses(loss, loss, samples) if history is None else history.after_report(samples, loss)
         )
-    rest = None if admitted.rescaling is None else admitted.rescaling.at(at_s)
+    rescaling_left = None if admitted.rescaling is None else admitted.rescaling.at(at_s)
     if (
         not nodes
         and samples == admitted.samples_done
         and history is admitted.losses
-        and rest is admitted.rescaling
+        and rescaling_left is admitted.rescaling
     ):
         return admitted
     return Active(
@@ -341,7 +354,7 @@ def _with_reports(
         losses=history,
         submitted=admitted.submitted,
         sized_s=admitted.sized_s,
-        rescaling=rest,
+        rescaling=rescaling_left,
     )
 
 
@@ -367,8 +380,8 @@ def _extended_queue(
 
 
 def _check_new(new: Sequence[Trainer], taken: Sequence[Set[str]]) -> None:
-    """Check that no two ``new`` trainers have the same id, and that none of their ids is in the
-    sets ``taken``. Raises :class:`InvalidValueError`.
+    """Check that no two ``new`` trainers have the same id, and that none of their ids is in one of
+    the sets ``taken``. Raises :class:`InvalidValueError` with the id.
     """
     new_ids: set[str] = set()
     for trainer in new:
@@ -397,7 +410,9 @@ class QueuedIds:
         self._ids: set[str] = set()
 
     def ids_of(self, queue: tuple[Trainer, ...]) -> Set[str]:
-        """Return the ids of the queue's trainers."""
+        """Return the ids of the queue's trainers, updated from those of the queue of the last call
+        where it only lost trainers at its head.
+        """
         previous = self._queue
         if previous is not queue:
             admitted_count = len(previous) - len(queue)
@@ -427,7 +442,8 @@ def _without_finished(
 ) -> tuple[tuple[Active, ...], tuple[Trainer, ...]]:
     """Return the active trainers and the queue without the finished trainer.
 
-    Raises :class:`InvalidValueError` for an id that neither has: that is a bug of the world.
+    Raises :class:`InvalidValueError` for an id that neither has: the pilot or the replay then
+    reports the end of a trainer that it never submitted, which is a bug.
     """
     rest = tuple(admitted for admitted in active if admitted.trainer.id != trainer_id)
     if len(rest) < len(active):

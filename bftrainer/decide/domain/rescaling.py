@@ -51,15 +51,16 @@ def rescaled(
     at_s: float,
 ) -> Rescaling:
     """Return the rescale that is under way after a trainer's nodes have changed at ``at_s``,
-    planned or forced.
+    planned or forced: when its stall ends, and when all nodes train.
 
-    ``earlier`` is the rescale that was under way until then, if any.
+    ``earlier`` is the rescale that was under way until then (None: none was). The new nodes start
+    while the old ones train on, then a switch stalls all; see the module.
     """
-    rest = None if earlier is None else earlier.at(at_s)
-    switch_s = None if rest is None else rest.switch_s
+    earlier_left = None if earlier is None else earlier.at(at_s)
+    switch_s = None if earlier_left is None else earlier_left.switch_s
     # Only during a start do some of the nodes not train yet.
-    training = old_nodes if rest is None or switch_s is None else rest.training
-    stalled_until_s = at_s if rest is None else rest.stalled_until_s
+    training = old_nodes if earlier_left is None or switch_s is None else earlier_left.training
+    stalled_until_s = at_s if earlier_left is None else earlier_left.stalled_until_s
     still_training = training & new_nodes
     if len(still_training) < len(training):  # the loss of a node that trains stalls the others
         stalled_until_s = max(stalled_until_s, at_s + trainer.scale_down_s)
