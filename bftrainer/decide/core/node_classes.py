@@ -181,7 +181,7 @@ def place_by_class(
 
 
 def check_one_class(classes: Sequence[Part], placed: Sequence[Nodes]) -> None:
-    """Check that the nodes of each trainer are of its class. Raises :class:`RejectedAnswerError`."""
+    """Check that a trainer has only nodes of its class. Raises :class:`RejectedAnswerError`."""
     if len(classes) == 1:
         return
     for part in classes:

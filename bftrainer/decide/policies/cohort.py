@@ -55,9 +55,11 @@ class Cohort:
         return self.objective.needs
 
     def decide(self, state: State, event: Event) -> tuple[Decision, object]:
-        """Give free nodes by cohort; running trainers keep theirs.
+        """Return the counts and nodes of this event: free nodes are given by cohort (nodes that
+        joined together), and running trainers keep theirs.
 
-        A trainer that has an illegal size after a loss drops to the largest legal one.
+        A trainer that has an illegal size after a loss drops to the largest legal one. The memory
+        holds when the nodes of the pool joined.
         """
         previous = state.memory if isinstance(state.memory, Cohorts) else Cohorts()
         memory = Cohorts(self._updated_cohorts(previous.joined, state, event))
@@ -120,6 +122,7 @@ class Cohort:
         if not state.active or any(counts):
             return None
         pool_size = len(state.pool)
+        # A trainer without any legal size does not fit whatever the pool.
         smallest = min(
             min(sizes_of(admitted.trainer), default=pool_size + 1) for admitted in state.active
         )

@@ -47,6 +47,7 @@ class CohortModel:
     together_s: float = 5.0
 
     def __post_init__(self) -> None:
+        """Raise :class:`InvalidValueError` for an option that is out of its range."""
         for field in fields(self):
             value = getattr(self, field.name)
             may_be_0 = field.name in ("late", "at_once", "knee_s", "youngest_s", "together_s")
@@ -70,14 +71,16 @@ class CohortModel:
         return self.first_s + min(age_s, self.knee_s) + self.late * max(age_s - self.knee_s, 0.0)
 
     def useful_s(self, age_s: float, within_s: float) -> float:
-        """Return the expected seconds within ``within_s`` that a node stays whose cohort has this
-        age.
+        """Return the expected seconds within ``within_s`` that a node stays whose cohort (the nodes
+        that joined with it) is ``age_s`` old.
         """
         lasts_s = self.outlast * self.mean_to_hit_s(age_s)
         return lasts_s * math.log1p(within_s / lasts_s)
 
     def hit_probability(self, age_s: float, within_s: float) -> float:
-        """Return the probability that a cohort of this age is hit within ``within_s``."""
+        """Return the probability that a preemption takes nodes of a cohort of this age within
+        ``within_s`` seconds.
+        """
         return within_s / (self.mean_to_hit_s(age_s) + within_s)
 
     def partial_hit_share(self, nodes: Array) -> Array:

@@ -73,7 +73,9 @@ class Keeping(Wrapped):
         """Return the ids of the trainers with which the policy fails; none if the fault may be the
         policy's own.
 
-        Each of the first ``_MAX_SUSPECTS`` trainers is tried alone, then all others together.
+        Each of the first ``_MAX_SUSPECTS`` trainers is tried alone, then all others together. If
+        the policy fails with these too, or if there are no others, the trainers may not be the
+        cause.
         """
         suspects = [
             admitted
