@@ -72,6 +72,9 @@ class Notices:
     """
 
     def __init__(self, config: ConfigCell, registry: Registry, folder: Path, clock: Clock) -> None:
+        """Queue notices about trainers that ended while no pilot ran, if any command is configured.
+        Output of commands is kept in ``folder`` while they run.
+        """
         self._cell = config
         self._registry = registry
         self._folder = folder
@@ -148,15 +151,18 @@ class Notices:
         return notes
 
     def _catch_up(self, now_s: HostS) -> None:
-        """Queue notices about trainers that ended while no pilot sent any, and start the time of
-        trainers without nodes. Trainers that ended before the first notice was noted are left out:
-        where none was, the event log says that notices start now, and nothing is queued.
+        """Queue notices about trainers that ended while no pilot sent any, and begin to count the
+        time of trainers without nodes.
+
+        Trainers that ended before the first notice in the event log are left out. Where there is
+        none, the log is told that notices start now, and nothing is queued.
         """
         notes = [note for note in self._registry.notes(1_000_000) if note.kind == NOTE]
         if not notes and self._notices_config.on_event:
             self._notes.append(("", "notices start with the trainers that end from now on"))
         if not notes:
             return
+        # A note of a notice reads "EVENT: how its command ended", about the trainer.
         sent = {(note.subject, note.text.partition(":")[0]) for note in notes}
         for record in self._registry.trainers():
             is_recent = record.finished_s is not None and record.finished_s >= notes[0].at_s
@@ -167,8 +173,10 @@ class Notices:
                 self._without_nodes_since[record.name] = self._clock.elapsed_s()
 
     def _queue_notice(self, record: TrainerRecord, event: str, at_s: HostS, text: str = "") -> None:
-        """Queue a notice about a trainer if the trainer or the configuration names a command; the
-        trainer's command has priority. ``text``: empty for the reason of the trainer's status.
+        """Queue a notice of an ``event`` of a trainer, if the trainer's file or the configuration
+        names a command; the trainer's command has priority.
+
+        ``text`` is empty for the reason of the trainer's status.
         """
         if not (command := record.spec.notify or tuple(self._notices_config.on_event)):
             return
@@ -227,12 +235,13 @@ class Notices:
         )
 
     def _note_end(self, command: _RunningCommand) -> None:
-        """Record how a command ended. One that still runs has run out of time, and is killed
-        first.
+        """Record how the command of a notice ended, with the first 500 bytes of its output. A
+        command that still runs has run out of time, and is killed first.
         """
         is_late = command.process.poll() is None
         if is_late:
             with suppress(ProcessLookupError):
+                # The command was started in a session of its own: what it has started ends with it.
                 os.killpg(command.process.pid, signal.SIGKILL)
         status = command.process.wait()
         command.output.seek(0)
