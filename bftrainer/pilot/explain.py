@@ -322,7 +322,7 @@ def _waits_behind_text(state: State, j: int) -> str:
     """
     key = key_s(state.active[j])
     before = sum(key_s(admitted) < key for admitted in state.active if not admitted.trainer.fill)
-    # A limit on admitted trainers: then there is no such order.
+    # With a limit on admitted trainers (max_parallel) there is no such order.
     if not state.pool or state.max_parallel is not None or not before:
         return ""
     return f"it waits: with these nodes, {counted(before, 'trainer')} before it would finish sooner"

@@ -270,11 +270,11 @@ class LiveWorld:
         self._nodes.release(self._trainers.held(now_s), renews=self._drains_since is None)
 
     def _note_lost(self, fragment_ids: frozenset[str], now_s: PilotS) -> None:
-        """Take fragments (held nodes) out of the pool on which drivers run no workers any more
+        """Take fragments (held nodes) out of the pool on which drivers will run no workers again,
         because workers there were killed.
 
-        This is done at once or, where a single worker was killed by a signal, once it is known
-        whether its node was lost (:meth:`_judge_kills`).
+        This is done at once or, where SIGKILL ended a worker (and the trainer is no pool of tasks),
+        once it is known whether its node was lost (:meth:`_judge_kills`).
         """
         for fragment_id in sorted(fragment_ids):
             if (name := self._nodes.name_of(fragment_id)) is None:

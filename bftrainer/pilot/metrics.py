@@ -256,8 +256,8 @@ class Metrics:
             case FragmentEvent.TAKEN if is_new:
                 self._takes.inc()
                 self._held_count += 1
-            # The reason of a release that the pilot decided begins with "planned"; others are
-            # preemptions.
+            # "planned" begins the reason of a release because a backfill window or a time limit
+            # ends.
             case FragmentEvent.ASKED_BACK if is_new:
                 self._returns.labels(fact.reason.startswith("planned")).inc()
             case FragmentEvent.RELEASED:

@@ -47,7 +47,7 @@ def estimate(prior: Curve, measured: Measurements) -> Curve:
     returned itself if nothing was ``measured`` on its node counts. The steps are those of the
     module's text.
     """
-    # The curve ends at the last node count of the prior: larger sizes are not legal now.
+    # The curve ends at the last node count of the prior.
     points = [p for p in measured.points if p.nodes <= prior.nodes[-1]]
     if not points:
         return prior

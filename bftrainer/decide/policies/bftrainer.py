@@ -112,9 +112,9 @@ def _within_remaining_time(
     """Return the demand, with higher costs if the trainer is done within T_fwd: a rescale gains
     nothing after the trainer's end.
 
-    ``demand`` is that of ``active`` at ``at_s``, and ``forward_s`` is T_fwd. The costs rise by as
-    much as the time that is left is shorter than T_fwd. A trainer of unknown length keeps its
-    costs.
+    ``demand`` is that of ``active`` at ``at_s``, and ``forward_s`` is T_fwd. The costs are
+    multiplied such that a rescale pays off within ``PAYS_WITHIN`` of the remaining time on one
+    node. A trainer of unknown length keeps its costs.
     """
     left_s = one_node_s(active)
     if left_s is None:

@@ -133,13 +133,14 @@ Step = StartDriver | ChangeHosts | AskToStop | Kill
 
 def next_step(state: TrainerState, occupied: Nodes, now_s: PilotS) -> Step | None:
     """Return the next step for one trainer; None if there is nothing to do. ``occupied`` are
-    fragments on which other trainers still have processes.
+    fragments (held nodes) on which other trainers still have processes.
 
     A driver on nodes of another class than the desired ones loses its nodes and ends; the next one
     is started on the new class.
     """
     desired = _NOTHING if state.view.alive and state.changes_class else state.desired
     free = desired - occupied
+    # It waits a while for all of its nodes, since two rescales cost more than one.
     has_gathered = free == desired or now_s - state.desired_s >= GATHER_S
     if not state.view.alive:
         may_start = (
@@ -156,6 +157,7 @@ def next_step(state: TrainerState, occupied: Nodes, now_s: PilotS) -> Step | Non
     # A driver whose hosts file is empty has to end by itself.
     if not state.ordered and not desired and now_s - state.ordered_s > patience_s:
         return Kill()
+    # Meanwhile it keeps those of its present nodes that it may keep.
     target = free if has_gathered else state.ordered & desired
     if len(target) < state.min_nodes <= len(desired):
         # Too few nodes are free yet: until more are, the trainer keeps those that it has.
@@ -179,8 +181,8 @@ def runs_as_desired(state: TrainerState) -> bool:
 
 
 def occupied_nodes(state: TrainerState, now_s: PilotS) -> Nodes:
-    """Return the fragments on which this trainer has, or may yet have, processes. The rest of the
-    pool is free.
+    """Return the fragments (held nodes) on which this trainer has, or may yet have, processes at
+    ``now_s``.
 
     Nodes that left the hosts file count as occupied until the driver has reported after the change,
     or ``SETTLE_S`` have passed; from then on, only those on which it reports processes.
