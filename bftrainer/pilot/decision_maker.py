@@ -63,8 +63,8 @@ def settings_of(config: PilotConfig) -> Settings:
 
 
 def policy_of(settings: Settings, allocator: RecordingAllocator) -> Policy:
-    """Build the policy of these settings, which solves with ``allocator``. From now on the journal
-    may contain the policy's memories.
+    """Return the policy of these settings, which solves its problems with ``allocator``. From now
+    on the journal may contain the policy's memories (what it keeps between decisions).
     """
     objective = find_objective(settings.objective)
     built = PolicySettings(

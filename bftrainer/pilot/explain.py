@@ -218,8 +218,8 @@ def _decision_explanation(trainer: str, entry: JournalEntry, state: State) -> Ex
 
 
 def _queue_explanation(explanation: Explanation, state: State) -> Explanation:
-    """Return the explanation for a trainer that is not admitted. Raises ``UserError`` if it is not
-    in the queue either.
+    """Return the ``explanation`` completed for a trainer that is not admitted: its place in the
+    queue. Raises ``UserError`` if it is not in the queue either.
     """
     trainer, number = explanation.trainer, explanation.entry.number
     places = {queued.id: place for place, queued in enumerate(state.queue, 1)}
@@ -257,8 +257,8 @@ def _why_kept(entry: JournalEntry, state: State, share: NodeShare) -> str:
 
 
 def _why_filling(entry: JournalEntry, state: State) -> str:
-    """Return the reason for the size of a pool that fills: it takes only nodes that no training
-    uses.
+    """Return the reason for the size of a pool that fills (independent workers): it takes only
+    nodes that no training uses.
     """
     pool, counts = len(state.pool), entry.plan.decision.counts
     trained = sum(

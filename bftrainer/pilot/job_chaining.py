@@ -64,8 +64,8 @@ class JobChain:
         return now_s >= self._end_s - self._config.now.times.shutdown_s - SPARE_S
 
     def _check_job(self, now_s: float) -> None:
-        """Ask the scheduler for the end of the pilot's job, and submit the successor if it is due.
-        An error is noted.
+        """Ask the scheduler when the pilot's own job ends, and submit its successor if it is due.
+        An error is noted in the event log.
         """
         try:
             self._end_s = self._job.ends_s()

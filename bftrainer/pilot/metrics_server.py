@@ -121,6 +121,7 @@ def read_token(path: Path | None) -> str:
     except (OSError, UnicodeDecodeError) as error:
         problem = error.strerror if isinstance(error, OSError) else "not UTF-8"
         raise UserError(f"metrics.token_file: {path}: {problem}") from error
+    # Any right of the group or of others.
     if mode & 0o077:
         raise UserError(f"metrics.token_file: {path}: readable by other users, expected mode 0600")
     if len(token) < MIN_TOKEN:

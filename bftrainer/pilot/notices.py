@@ -93,8 +93,8 @@ class Notices:
         return self._cell.now.notices
 
     def hear(self, fact: PilotFact) -> None:
-        """Queue a notice if a change of status asks for one, and keep the times since when trainers
-        have had no nodes.
+        """Queue a notice if a ``fact`` is a change of status that asks for one, and keep the times
+        since when trainers have had no nodes.
         """
         if not isinstance(fact, TrainerChanged) or (status := fact.change.status) is None:
             return
@@ -118,6 +118,7 @@ class Notices:
         """
         if self._notices_config.starved_after_s:
             for name, since_s in list(self._without_nodes_since.items()):
+                # "starved" is the notice about a trainer that has had no nodes for long.
                 if (without_s := elapsed_s - since_s) >= self._notices_config.starved_after_s:
                     self._without_nodes_since[name] = elapsed_s  # the next notice as long after
                     text = f"no nodes for {without_s:.0f} s"

@@ -108,8 +108,8 @@ def _check_way(site: Site, config: PilotConfig) -> None:
 
 
 def _check_shared_cap(site: Site, config: PilotConfig) -> None:
-    """Raise :class:`InvalidValueError` if there is a cap on the nodes of all pilots, and the site
-    cannot count other pilots' nodes.
+    """Raise :class:`InvalidValueError` if ``nodes.site_max_nodes`` limits the nodes of all pilots
+    together, and the site cannot count other pilots' nodes.
     """
     if config.nodes.site_max_nodes is not None and site.peers is None:
         able = ", ".join(f'"{name}"' for name, traits in all_sites().items() if traits.shows_pilots)

@@ -156,7 +156,8 @@ def damage_error(entry: JournalEntry, error: Exception) -> InvalidValueError:
 
 
 def decide_again(store: Store, may_import: Collection[str] = ()) -> Iterator[JournalVerdict]:
-    """Yield the verdict on every decision in a journal, in order, starting from the empty state.
+    """Make every decision in a journal again, starting from the empty state; yield for each, in
+    order, what differs (:class:`JournalVerdict`).
 
     ``may_import``: policies and objectives of other packages (``module:function``) that rows may
     name.

@@ -60,13 +60,13 @@ def whole_parts(
     weights: Mapping[str, int] | None = None,
 ) -> dict[str, int]:
     """Divide ``nodes`` as :func:`mean_parts` does, but into whole nodes: each node that is left by
-    rounding goes to one user.
+    rounding goes to one user. Returns the part of each user.
 
-    ``wants`` are the users' demands, ``holds`` the nodes that they have, and ``owed`` the
+    ``wants`` are the nodes that users want, ``holds`` those that they have, and ``owed`` the
     node-seconds that they are below their mean parts so far; None for the last two: 0. Nodes left
     by rounding stay with users who hold more than the rounded part, then go to those who are owed
-    most, then to the largest fraction, then by name. Pilots that know of different debts differ
-    in idle nodes only. The sum is the smaller of ``nodes`` and all demand. Cost: O(U log U).
+    most, then to the largest fraction, then by name. Pilots that know of different debts differ in
+    idle nodes only. The sum is the smaller of ``nodes`` and all demand. Cost: O(U log U).
     """
     holds = holds or {}
     owed = owed or {}
@@ -76,6 +76,7 @@ def whole_parts(
     def precedence(name: str) -> tuple[bool, float, float, str]:
         """Return the sort key by which users get a node that is left; the smallest is first."""
         fraction = means[name] - parts[name]
+        # This user has the node already: nothing has to be moved.
         if holds.get(name, 0) > parts[name]:
             return False, 0.0, -fraction, name
         return True, -owed.get(name, 0.0), -fraction, name

@@ -126,7 +126,8 @@ def ask_peers(peers: PeerPilots | None, nodes: NodesConfig) -> tuple[PeerPilot, 
 def peer_holders(
     nodes: NodesConfig, observation: Observation, others: tuple[PeerPilot, ...] | None
 ) -> tuple[str, ...]:
-    """Return the job ids of the peer pilots' holders, which count towards ``nodes.site_max_nodes``.
+    """Return the job ids of the other pilots' holder jobs, which count towards
+    ``nodes.site_max_nodes``, the cap on the nodes of all pilots.
 
     Raises ``UserError`` where there is such a cap and the site hides other users' jobs: hidden is
     not none.

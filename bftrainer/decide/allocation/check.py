@@ -38,7 +38,8 @@ def require_feasible(problem: Problem) -> None:
     """Raise :class:`NoFeasibleCountsError` if even the smallest legal sizes together exceed the
     pool.
 
-    The test is complete: every smallest size is legal, and nothing else couples the demands.
+    Only demands with listed ``sizes`` count: all others may get 0 nodes. The test is complete:
+    every smallest size is legal, and nothing else couples the demands.
     """
     smallest = sum(min(demand.sizes) for demand in problem.demands if demand.sizes is not None)
     if smallest > problem.pool_size:

@@ -23,7 +23,7 @@ class Sized(Protocol):
 
 def check_counts(trainers: Sequence[Sized], pool_size: int, counts: Sequence[int]) -> None:
     """Check that there is one count per trainer, all are legal (Eqn 3), and their sum fits the pool
-    (Eqn 5).
+    of ``pool_size`` nodes (Eqn 5).
 
     Raises :class:`RejectedAnswerError`.
     """
@@ -44,7 +44,8 @@ def check_counts(trainers: Sequence[Sized], pool_size: int, counts: Sequence[int
 
 
 def check_decision(state: State, decision: Decision) -> None:
-    """Check the counts of a decision (Eqns 3, 5), and the nodes that it names (Eqns 5, 6).
+    """Check the counts of a policy's decision (Eqns 3, 5), and the nodes that it names for
+    trainers, if any (Eqns 5, 6).
 
     Raises :class:`RejectedAnswerError`.
     """
@@ -95,8 +96,8 @@ def _check_named(state: State, decision: Decision) -> None:
 
 
 def _add_nodes(taken: set[str], nodes: Collection[str], trainer: str) -> None:
-    """Add the nodes of one trainer to ``taken``, those of the others so far. Raises
-    :class:`RejectedAnswerError` if another trainer has one of them.
+    """Add the ``nodes`` of one ``trainer`` to ``taken``, those of the trainers before it. Raises
+    :class:`RejectedAnswerError` if one of them has such a node already.
 
     The caller passes all present nodes of a trainer for which none are named, even where it
     shrinks: it is not decided yet which ones it gives up.

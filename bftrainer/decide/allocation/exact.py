@@ -186,11 +186,11 @@ def _best_price(scores: Ints, pool: int, unlimited: _Choices) -> tuple[int, int,
 
 
 def _feasible_counts(scores: Ints, fitting: Ints, too_many: Ints, pool: int) -> Ints:
-    """Turn the choices at the best price into a good allocation that fits the pool.
+    """Return a good allocation that fits the pool, made from the choices at the best price.
 
-    ``fitting`` are counts that need no more than the pool, ``too_many`` counts that need more. Two
-    repairs are tried, and the better one is returned: ``fitting`` filled up, and ``too_many`` with
-    one trainer shrunk.
+    ``fitting`` are counts that need no more nodes than the pool has, ``too_many`` counts that need
+    more. Two repairs are tried, and the one with the higher total score is returned: ``fitting``
+    filled up, and ``too_many`` with one trainer shrunk.
     """
     filled_up = _filled_up(scores, fitting, too_many, pool)
     shrunk = _with_one_shrunk(scores, too_many, pool)

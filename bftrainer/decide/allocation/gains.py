@@ -77,8 +77,8 @@ def gains(problem: Problem) -> GainTable:
 
 
 def objective_value(problem: Problem, counts: Sequence[int]) -> float:
-    """Return the objective (Eqn 16) of integer counts, one per demand; -inf if a count is not
-    legal.
+    """Return the objective (Eqn 16) of integer counts, one per demand: the weighted sum of their
+    gains; -inf if a count is not legal.
     """
     weights = problem.weights or (1.0,) * len(counts)
     # A trainer without nodes that gets none adds 0, unless its gain differs from Eqn 16 or 0 may
@@ -93,7 +93,9 @@ def objective_value(problem: Problem, counts: Sequence[int]) -> float:
 
 
 def gain(demand: TrainerDemand, n: int, forward_s: float) -> float:
-    """Return the summand of Eqn 16 for one demand at ``n`` nodes; -inf if ``n`` is not legal."""
+    """Return the summand of Eqn 16 for one demand at ``n`` nodes: its value within ``forward_s``
+    seconds (T_fwd) less the cost of the rescale; -inf if ``n`` is not legal.
+    """
     if not demand.is_legal(n):
         return -np.inf
     # A short cut for most trainers at most events: without a rescale there is no cost.

@@ -84,8 +84,8 @@ class Gurobi:
             raise SolverError(self.name, reason, f"error {error.errno}: {error}") from error
 
     def _started_package(self) -> tuple[Any, Any]:
-        """Return the module gurobipy and its started environment. A failure is remembered and
-        raised again.
+        """Return the module gurobipy and its started environment, which every model needs. A
+        failure is remembered, and raised again at the next call.
         """
         if self._unusable is not None:
             raise SolverError(self.name, self._unusable.reason, self._unusable.detail)

@@ -109,7 +109,7 @@ class Highs:
 
 
 def silent_solver(highspy: Any) -> Any:
-    """Return a HiGHS that prints nothing.
+    """Return a new HiGHS solver that prints nothing.
 
     HiGHS 1.16 prints a banner on descriptor 1, amid the JSON of a command, as soon as callbacks are
     enabled, which highspy does before its constructor returns. So output is switched off at that

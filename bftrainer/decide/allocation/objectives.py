@@ -59,8 +59,8 @@ def equal_share_rate(trainer: Trainer, share: float) -> float:
 
 
 def _envelope_sizes(trainer: Trainer) -> tuple[int, ...]:
-    """Return the sizes that can be corners of the envelope: the listed sizes, or the bounds and the
-    breakpoints between them.
+    """Return the sizes that can be corners of the envelope, rising: the listed sizes or, without a
+    list, the smallest and the largest size and the curve's breakpoints between them.
     """
     if trainer.sizes is not None:
         return sizes_of(trainer)
@@ -301,8 +301,8 @@ def from_function(name: str, function: Callable[[Trainer, int], float]) -> Objec
 
     @lru_cache(maxsize=8192)
     def value(trainer: Trainer) -> Curve:
-        """Tabulate the user's function into a curve. Raises for a value that is no finite number of
-        at least 0.
+        """Return the user's function as a curve with a point at every size. Raises
+        :class:`InvalidValueError` for a value that is no finite number of at least 0.
         """
         legal = range(trainer.min_nodes, trainer.max_nodes + 1)
         values = []

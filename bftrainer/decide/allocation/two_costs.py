@@ -90,7 +90,8 @@ def with_two_costs(
 def stretched(demand: TrainerDemand, factor: float) -> TrainerDemand:
     """Return the demand with all costs times ``factor``.
 
-    Its gains are those for a T_fwd that is ``factor`` times shorter, times ``factor``.
+    Its gains are then ``factor`` times those that it would have if T_fwd were ``factor`` times
+    shorter.
     """
     return replace(
         demand,

@@ -101,7 +101,8 @@ def _pays_off(trainer: Trainer, held: int, fallback: int, n: int, left_s: float)
 
 
 def _largest_legal_set(trainer: Trainer, held: Nodes, lasting: Nodes) -> Nodes:
-    """Return the largest set of legal size between ``held`` and its superset ``lasting``.
+    """Return the largest set of legal size between the present nodes ``held`` and their superset
+    ``lasting``.
 
     If there is none, it is the largest subset of ``held`` with a legal size (0 is one).
     """

@@ -72,11 +72,11 @@ def observe(state: State, event: Event, queued: QueuedIds | None = None) -> Stat
 def _changes_estimates(
     before: State, after: State, event: Event, admitted: Sequence[Trainer]
 ) -> bool:
-    """Whether an event may change the estimate of any trainer's curve; ``before`` and ``after`` are
-    the states around the event, and ``admitted`` the trainers that it admits.
+    """Whether an event may change the estimate of any trainer's curve.
 
-    A change of the pool may do so for trainers without a curve: their placeholder depends on the
-    pool's size.
+    ``before`` and ``after`` are the states around the event, and ``admitted`` the trainers that it
+    admits. Apart from measurements and new trainers, a change of the pool may do so for trainers
+    without a curve: their placeholder depends on the pool's size.
     """
     if event.measured or any(trainer.learning is not None for trainer in admitted):
         return True
@@ -86,7 +86,8 @@ def _changes_estimates(
 
 
 def _trainers_at_event(state: State, event: Event) -> tuple[Active, ...]:
-    """Return the admitted trainers at the time of the event, with the reports that it contains.
+    """Return the admitted trainers at the time of the event, with the reports that it contains and
+    the training time that has passed.
 
     A trainer that waits without any report is the same object: thousands may wait.
     """
@@ -167,7 +168,11 @@ class _StateDraft:
         return admitted
 
     def _change_pool(self, change: PoolChanged) -> None:
-        """Update the pool and its classes; trainers lose the nodes that left."""
+        """Update the pool and its node classes for nodes that joined or left; trainers lose the
+        nodes that left.
+
+        Raises :class:`InvalidValueError` for a change that contradicts the pool.
+        """
         _check_pool_change(self.pool, change)
         self.pool = (self.pool - change.left) | change.joined
         self.grain = self.grain.finer(Grain.of(change.joined))
@@ -374,7 +379,9 @@ def _extended_queue(
     new: Sequence[Trainer],
     queued: QueuedIds,
 ) -> tuple[Trainer, ...]:
-    """Return the queue with the new trainers at its end. Cost: O(J + queue + new)."""
+    """Return the queue with the ``new`` trainers at its end. Raises :class:`InvalidValueError` for
+    an id that another trainer has. Cost: O(J + queue + new).
+    """
     _check_new(new, (queued.ids_of(queue), _trainer_ids(active)))
     return queued.appended(queue, new)
 

@@ -46,11 +46,13 @@ def changed_classes(classes: Classes, change: PoolChanged) -> Classes:
 
 
 def parts(state: State) -> tuple[Part, ...]:
-    """Return the node classes that have nodes or are named by a trainer, each with its trainers.
+    """Return the node classes that have nodes or are named by a trainer, each with its nodes and
+    its trainers.
 
     Every trainer belongs to one: to the class of its nodes, else to the class that it names. A
     trainer with neither, in order of admission, goes to the class where it would run fastest on the
-    unassigned nodes; if it fits none, to the class with the largest fair share.
+    nodes that no trainer of the class holds; if it fits none, to the class with the largest fair
+    share.
     """
     everyone = tuple(range(len(state.active)))
     if not state.classes and all(admitted.trainer.node_class is None for admitted in state.active):

@@ -124,8 +124,8 @@ def _latest_values(values: tuple[float, ...], value: float) -> tuple[float, ...]
 
 
 def _squared_deviations(windows: tuple[float, ...], rate: float) -> float:
-    """Return the sum of the windows' squared deviations from their mean, relative to ``rate``; 0
-    for a single window.
+    """Return the sum of the windows' squared deviations from their mean, relative to ``rate``, for
+    the noise of a point; 0 for a single window.
 
     A deviation counts as 100 % at most.
     """
@@ -136,8 +136,8 @@ def _squared_deviations(windows: tuple[float, ...], rate: float) -> float:
 
 
 def middle(values: tuple[float, ...]) -> float:
-    """Return the trimmed mean: the mean without the smallest and the largest of three or more
-    values.
+    """Return the trimmed mean of ``values``: the mean without the smallest and the largest of three
+    or more.
 
     Of equal values it is exactly that value.
     """

@@ -74,8 +74,8 @@ class Curve:
         return hash(self.per_s[-1])
 
     def at(self, n: int) -> float:
-        """Return O_j(n), interpolated linearly, from (0, 0) to the first breakpoint too. Raises
-        :class:`InvalidValueError` beyond the last breakpoint.
+        """Return O_j(n), the value on ``n`` nodes, interpolated linearly, from (0, 0) to the first
+        breakpoint too. Raises :class:`InvalidValueError` beyond the last breakpoint.
         """
         if n == 0:
             return 0.0

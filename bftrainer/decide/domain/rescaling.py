@@ -32,9 +32,9 @@ class Rescaling:
     switch_s: float | None = None
 
     def at(self, at_s: float) -> Rescaling | None:
-        """Return the rest of the rescale at ``at_s``; None if it is over.
+        """Return what is left of the rescale at ``at_s``; None if it is over.
 
-        Once its switch has begun, the rest is a stall of all nodes.
+        Once its switch has begun, that is a stall of all nodes.
         """
         if at_s >= self.ready_s:
             return None

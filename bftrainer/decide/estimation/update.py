@@ -253,10 +253,10 @@ def with_estimates(state: State, learned: frozenset[str]) -> State:
 
 
 def wake_s(state: State) -> float | None:
-    """Return the time at which the pilot must look at the measurements again, though no event may
-    come; None if there is no reason.
+    """Return the time at which estimates must be computed again even if no event comes; None if
+    there is no reason.
 
-    It is the earliest of all trainers that have nodes and learning settings.
+    It is the earliest such time of all trainers that have nodes and learning settings.
     """
     earliest_s = None
     measurements: dict[str, Measurements] | None = None
@@ -319,7 +319,9 @@ _NOTHING = Measurements()
 
 
 def _is_guessed(trainer: Trainer, measurements: Mapping[str, Measurements]) -> bool:
-    """Whether a trainer was submitted without a curve, and nothing was measured for its key."""
+    """Whether a trainer's curve is a mere guess: it was submitted without one, and nothing was
+    measured for it or for others of its model.
+    """
     settings = trainer.learning
     return (
         settings is not None
@@ -425,7 +427,8 @@ def _guessed_curve(trainer: Trainer, per_node: float, share_nodes: int) -> Curve
 
     It has ``per_node`` samples per second and node, as the best of the others, up to
     ``share_nodes`` nodes (or its smallest size), and is constant beyond. ``share_nodes`` is its
-    share of the pool: without a cap, the guess would take the nodes of trainers that are measured.
+    share of the pool: without this limit, the guess would take the nodes of trainers that are
+    measured.
     """
     linear_until = min(max(share_nodes, trainer.min_nodes), trainer.max_nodes)
     nodes = sorted({trainer.min_nodes, linear_until, trainer.max_nodes})

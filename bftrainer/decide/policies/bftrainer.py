@@ -183,9 +183,10 @@ def _trainer_demands(
 
 
 def _two_cost_demand(active: Active, value: Curve, at_s: float, forward_s: float) -> TrainerDemand:
-    """Build the demand of a trainer whose old nodes train on while new ones start.
+    """Return the demand, at ``at_s``, of a trainer whose old nodes train on while new ones start.
 
-    A rescale that is under way changes its costs with time, so that the demand cannot be cached.
+    ``value`` is its value curve, ``forward_s`` T_fwd. A rescale that is under way changes its costs
+    with time, so that the demand cannot be cached.
     """
     trainer, nodes = active.trainer, len(active.nodes)
     if active.rescaling is None:
@@ -235,7 +236,9 @@ class DemandCache:
         self._demands: dict[str, tuple[Trainer, TrainerDemand]] = {}
 
     def demand(self, trainer: Trainer, value: Curve, current: int) -> TrainerDemand:
-        """Return the demand of a trainer with this value curve on ``current`` nodes, by Eqn 16."""
+        """Return the demand of a trainer with this value curve on ``current`` nodes, by Eqn 16; the
+        same object as last time if nothing has changed.
+        """
         cached = self._demands.get(trainer.id)
         # Identity spares hashing the curves; equal objects are still found in the lru_cache of
         # _trainer_demand.

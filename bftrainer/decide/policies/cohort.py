@@ -75,7 +75,8 @@ class Cohort:
     def _updated_cohorts(
         self, previous: tuple[tuple[float, Nodes], ...], state: State, event: Event
     ) -> tuple[tuple[float, Nodes], ...]:
-        """Return the cohorts of the pool after an event: (time at which they joined, nodes).
+        """Return the cohorts of the pool (nodes that joined together) after an event: (time at
+        which they joined, nodes), the oldest first.
 
         ``previous`` are those before the event, ``state`` is the state after it. Nodes in no known
         cohort count as joined now, or with the last cohort if that is recent. They joined earlier
@@ -102,6 +103,7 @@ class Cohort:
         held = [admitted.nodes for admitted in state.active]
         are_legal = all(admitted.trainer.is_legal(len(admitted.nodes)) for admitted in state.active)
         has_free_nodes = len(state.pool) > sum(map(len, held))
+        # No trainer, or nothing to give and nobody to move.
         if not held or (are_legal and not has_free_nodes):
             return held
         division = Division(self.model, self.objective.of(state), state, memory.joined)

@@ -292,8 +292,8 @@ class Division:
         return True
 
     def _give_nodes(self, j: int, cohort: _CohortColumn, count: int) -> None:
-        """Give trainer ``j`` the first ``count`` free nodes of a cohort, and note the stall of its
-        growth. The caller updates the sums afterwards.
+        """Give trainer ``j`` the first ``count`` free nodes of a cohort, and note that its growth
+        stalls it. The caller updates the sums afterwards.
         """
         self._nodes[j].update(cohort.nodes[:count])
         del cohort.nodes[:count]

@@ -111,8 +111,9 @@ class CohortCosts:
         where ``value`` is 0.
 
         ``value`` and ``rate`` are O_j(n) under the objective and in samples per second, ``share_s``
-        the mean useful seconds of its nodes, ``hits`` the expected hits, ``stall_s`` the stall that
-        is left. The nearer its end, the more of the start of its successor counts as a cost.
+        the mean useful seconds of its nodes (until they are expected to be lost), ``hits`` the
+        expected number of preemptions, ``stall_s`` the stall that is left. The nearer its end, the
+        more of the start of its successor, the next trainer on these nodes, counts as a cost.
         """
         end_s = stall_s + np.divide(
             self.remaining, rate, out=np.full(rate.shape, np.inf), where=rate > 0

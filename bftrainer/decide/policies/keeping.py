@@ -44,8 +44,8 @@ class Keeping(Wrapped):
     check_memory: Callable[[object], object] = lambda _: None
 
     def decide(self, state: State, event: Event) -> tuple[Decision, object]:
-        """Return the decision of the policy. If it raises, keep the present counts and the old
-        memory, and try again after ``RETRY_S``.
+        """Return the decision and the memory of the policy. If it raises, the decision is to keep
+        the present counts, with the old memory, and to try again after ``RETRY_S``.
 
         The decision has the error then (``kept``), and the trainers that cause it (``blamed``).
         """

@@ -229,8 +229,9 @@ class RankCache:
         """Return the number of a trainer's kind, its smallest size, and whether it takes any single
         node (1 or 0).
 
-        Trainers that differ only in name and length are of one kind. The third number is 1 if the
-        smallest size is one node, and no other size is better per node.
+        Trainers that differ only in name and length are of one kind, so that any of them makes the
+        same use of nodes. The third number is 1 if the smallest size is one node, and no other size
+        is better per node.
         """
         cached = self._kinds.get(trainer.id)
         if cached is not None and cached[0] is trainer:

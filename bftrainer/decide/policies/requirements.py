@@ -16,7 +16,7 @@ from bftrainer.errors import InvalidValueError
 
 
 def _is_lacking(trainer: Trainer, need: Need) -> bool:
-    """Whether a trainer lacks a fact that a policy or an objective needs."""
+    """Whether a trainer lacks a fact, such as its length, that a policy or an objective needs."""
     match need:
         case Need.LENGTH:
             return trainer.samples_total is None

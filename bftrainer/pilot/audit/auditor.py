@@ -209,8 +209,8 @@ class Auditor:
         ]
 
     def _send_problem(self) -> None:
-        """Write to the process as much as its pipe takes: the rest of the last problem or, once
-        its result was read, the next problem. Call only while the process runs.
+        """Write to the process as much as its pipe takes: the rest of the last problem or, once the
+        result of that was read, the next problem. Call only while the process runs.
         """
         assert self._process is not None
         assert self._process.stdin is not None

@@ -72,8 +72,10 @@ def _is_count(value: object) -> bool:
 
 
 def read_totals(state_dir: Path) -> AuditTotals | None:
-    """Return the totals of a state directory's audit; None where there has been none. Its file may
-    just have been rotated, so the older part is read as well.
+    """Return the latest totals in the audit's file of a state directory; None where there has been
+    no audit.
+
+    The file may just have been rotated, so the older part is read as well.
     """
     path = state_dir / AUDIT_LOG
     for part in (path, older_part(path)):

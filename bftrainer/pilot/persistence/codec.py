@@ -330,7 +330,7 @@ def _type_check(hint: Any) -> Callable[[tuple[Any]], bool]:
 
 def _shallow_type(hint: Any) -> Any:
     """Return the type ``hint`` with every dataclass in it replaced by "an instance of this class":
-    the fields of the dataclass were checked when it was read.
+    the fields of the dataclass were checked when it was decoded itself.
     """
     origin, inner = get_origin(hint), tuple(map(_shallow_type, get_args(hint)))
     if origin in (Union, UnionType):
@@ -362,8 +362,8 @@ _BY_CLASS = {shape.kind: shape for shape in _BY_NAME.values()}
 
 
 def _shape_of(kind: type) -> _Shape:
-    """Return how a class is written. Raises :class:`InvalidValueError` for one that is not
-    allowed.
+    """Return how a class is written to a journal. Raises :class:`InvalidValueError` for one that is
+    neither in :data:`CLASSES` nor allowed (:func:`allow`).
     """
     shape = _BY_CLASS.get(kind) or _shape_by_name(f"{kind.__module__}:{kind.__qualname__}")
     if shape is None or shape.kind is not kind:

@@ -194,8 +194,8 @@ def settings_times_s(store: Store) -> tuple[HostS, ...]:
 
 
 def _parsed_answers(values: tuple[object, ...]) -> tuple[Answer, ...]:
-    """Return the answers in a row of the journal. Raises :class:`InvalidValueError` for anything
-    else.
+    """Return the solvers' answers in a row of the journal, which has read ``values``. Raises
+    :class:`InvalidValueError` if one of them is anything else.
     """
     answers = tuple(value for value in values if isinstance(value, Answer))
     if len(answers) < len(values):

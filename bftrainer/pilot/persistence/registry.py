@@ -278,8 +278,10 @@ class Registry:
         return notes[0] if notes else None
 
     def _latest_rows(self, source: str, *values: object) -> list[sqlite3.Row]:
-        """Return the last rows of a table, oldest first. ``source``: the table, with a condition if
-        need be. ``values``: those of the condition, then the number of rows.
+        """Return the last rows of a table, oldest first.
+
+        ``source`` is the table, with a condition if need be; ``values`` are those of the condition,
+        then the number of rows.
         """
         query = (
             f"SELECT * FROM (SELECT * FROM {source} ORDER BY number DESC LIMIT ?) ORDER BY number"  # noqa: S608  # ours

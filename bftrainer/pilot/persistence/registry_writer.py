@@ -122,7 +122,7 @@ class RegistryWriter:
         return tuple(added)
 
     def change(self, record: TrainerRecord, change: TrainerChange, at_s: HostS) -> TrainerRecord:
-        """Change one trainer. Returns its record after that."""
+        """Write a change of one trainer at ``at_s``. Returns its ``record`` after that."""
         columns = change.columns(record, at_s)
         sets = ", ".join(f"{column} = ?" for column in columns)
         values = [_column_value(value) for value in columns.values()]

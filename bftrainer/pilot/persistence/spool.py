@@ -172,7 +172,7 @@ class Spool:
 
     def take(self, count: int) -> Iterator[Received]:
         """Yield up to ``count`` pending requests, oldest first, each read when it is asked for.
-        Files stay.
+        Their files stay until the caller removes them.
 
         The folder is listed again only when everything of the last listing has been taken: the work
         of a call does not depend on how much there is.

@@ -176,10 +176,10 @@ class Store:
 def open_store(
     state_dir: Path, *, create: bool = False, at_step: Callable[[str], None] = lambda _: None
 ) -> Store:
-    """Open the database of a state directory. With ``create``, create it if it is missing.
+    """Return the open database of a state directory. With ``create``, create it if it is missing.
 
-    Raises :class:`StateDirError` if it is missing or of another format, :class:`StoreError` if it
-    cannot be opened.
+    ``at_step`` is called around every write, for tests. Raises :class:`StateDirError` if it is
+    missing or of another format, :class:`StoreError` if it cannot be opened.
     """
     path = state_dir / DB_NAME
     if not create and not path.exists():

@@ -77,8 +77,8 @@ def spec_to_start(spec: TrainerSpec, unfit: Sequence[tuple[int, int]]) -> Traine
 def trainers_for_core(
     records: tuple[TrainerRecord, ...], retry_later: frozenset[str]
 ) -> Mapping[str, TrainerRecord]:
-    """Return the trainers for the core, by name: neither final nor paused, and not among those that
-    start again later.
+    """Return the trainers that the core (the decision loop) decides on, by name: neither final nor
+    paused, and not among those that start again later (``retry_later``).
     """
     queued, waiting, running = TrainerStatus.QUEUED, TrainerStatus.WAITING, TrainerStatus.RUNNING
     active = (

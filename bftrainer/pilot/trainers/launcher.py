@@ -271,7 +271,7 @@ class DirectoryLauncher:
         return view
 
     def _driver_state(self, name: str) -> _Driver:
-        """Return the state of a trainer's driver. The first call makes it from the files of the
+        """Return what is known of a trainer's driver. The first call reads it from the files of the
         trainer directory, of which only the last part is read if they are long.
         """
         if name not in self._drivers:
@@ -301,8 +301,8 @@ def _unread_pieces(tail: JsonTail, max_bytes: int) -> Iterator[list[dict[str, An
 
 
 def _request_number(control: Path) -> int:
-    """Return the number of the last request that the previous pilot has written to the file
-    ``control``; 0 where the file is missing, damaged or of another version.
+    """Return the number of the last request (to run or to stop) that the previous pilot has written
+    to the file ``control``; 0 where the file is missing, damaged or of another version.
 
     Readers look at the request only: the next one replaces the file.
     """

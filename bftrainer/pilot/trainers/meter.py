@@ -89,6 +89,9 @@ class MeterReading:
 
     @property
     def stage(self) -> MeterStage:
+        """Where the measurement stands, by what is known so far: nodes, a line on them, an open
+        window.
+        """
         if not self.fragments:
             return MeterStage.WITHOUT_NODES
         if self.last_line is None:

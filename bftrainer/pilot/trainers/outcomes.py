@@ -204,7 +204,8 @@ def after_kill(record: TrainerRecord, samples: float, nodes: Sequence[str]) -> O
 
 
 def counted_only(outcome: Outcome) -> Outcome:
-    """Reduce a failure to its count and notes, for a driver that continues with other workers.
+    """Return only the count and notes of a failure, for a driver that continues with other workers.
+
     Call only with the outcome of a failure, which has a change.
     """
     change = outcome.change

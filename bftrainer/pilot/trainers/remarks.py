@@ -74,6 +74,7 @@ def closing_remark(view: DriverView, samples_total: float | None, *, is_pool: bo
     if samples_total and samples >= COMPLETE * samples_total:
         return ""
     of_total = f" of {samples_total:,.0f}" if samples_total else ""
+    # Its last run of workers has reported no step, though samples were done before.
     if not is_pool and samples and view.stepped_in < view.incarnation:
         return (
             "ended with status 0 after a resume, without one step, at "

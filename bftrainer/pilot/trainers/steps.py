@@ -167,7 +167,7 @@ def next_step(state: TrainerState, occupied: Nodes, now_s: PilotS) -> Step | Non
 
 def runs_as_desired(state: TrainerState) -> bool:
     """Whether a trainer's driver runs on the nodes that the core gave it: then there is no step to
-    take as long as no other trainer occupies these nodes.
+    take, unless another trainer occupies these nodes.
     """
     return (
         state.view.alive
@@ -199,8 +199,8 @@ def occupied_nodes(state: TrainerState, now_s: PilotS) -> Nodes:
 
 
 def apply_step(state: TrainerState, step: Step, now_s: PilotS, ordered_host_s: HostS) -> None:
-    """Update the state of a trainer after a step that was carried out at ``now_s``
-    (``ordered_host_s`` by the host's clock).
+    """Update the state of a trainer after a step that was carried out at ``now_s`` of the pilot's
+    clock, which is ``ordered_host_s`` by the host's clock, as in the driver's reports.
     """
     match step:
         case StartDriver(nodes):
