@@ -189,9 +189,9 @@ class LiveWorld:
             if self._drains_since is not None:
                 if self._is_drained():
                     return None
-            # Before, the holders of a previous pilot are not all known: their nodes would seem to
-            # have left the pool.
             elif self._nodes.settled:
+                # Before, the holders of a previous pilot are not all known: their nodes would seem
+                # to have left the pool.
                 event = self._unsent_changes(state.wake_at_s)
                 timer.passed(TickStage.EVENTS)
                 if event is not None:
@@ -220,10 +220,10 @@ class LiveWorld:
         """
         timer = self._timer
         self._control.tick()
-        elapsed, now_s = self._clock.elapsed_s(), self._clock.now_s()
-        self._write_heartbeat(elapsed, now_s)
+        elapsed_s, now_s = self._clock.elapsed_s(), self._clock.now_s()
+        self._write_heartbeat(elapsed_s, now_s)
         if self._control.must_end and self._drains_since is None:
-            self._drains_since = elapsed
+            self._drains_since = elapsed_s
             self._recorder.note(
                 "pilot", "", "shutting down: trainers checkpoint, then nodes are released"
             )
@@ -251,9 +251,11 @@ class LiveWorld:
             max_parallel = self._admission.max_parallel
             # A change of this set, such as a new trainer or a new measurement, means that unused
             # nodes may be used now.
-            core = self._lessons.union(islice(self._trainers.for_core(now_s), max_parallel))
+            trainers_and_lessons = self._lessons.union(
+                islice(self._trainers.for_core(now_s), max_parallel)
+            )
             demand = self._trainers.demand(now_s, max_parallel)
-            self._nodes.take_and_give(core, demand, self._trainers.used(now_s))
+            self._nodes.take_and_give(trainers_and_lessons, demand, self._trainers.used(now_s))
         self._trainers.note_urgent(self._nodes.urgent)
         timer.passed(TickStage.NODES)
         if self._nodes.settled:

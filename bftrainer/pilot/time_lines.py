@@ -1,5 +1,5 @@
-"""The time lines of held fragments: collected from facts, written with the heartbeat, complete ones
-told to the metrics.
+"""When held fragments (nodes) reached each stage from idle to training and back to their release:
+collected here, written with the heartbeat, and passed to the metrics once complete.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from bftrainer.times import HostS
 from bftrainer.wires.worker_times import TrainingTimes, WorkerTimes
 
 Complete = Callable[[str, dict[NodeStage, float]], None]
-"""Told of each fragment whose way to training, or back, is complete: its name, and the seconds of
-each stage.
+"""Called for each fragment that trains now, or that is released: with its name, and the seconds of
+each stage up to there.
 """
 
 
@@ -46,7 +46,7 @@ class TimeLineBook:
         self._complete = complete
 
     def begin(self, fragment: str, at_s: HostS) -> None:
-        """Begin a time line: the pilot decides to hold a node."""
+        """Begin to collect the stages of a fragment: at ``at_s`` the pilot decides to hold a node."""
         self._instants.setdefault(fragment, {NodeStage.DECIDED: at_s})
         self._names[id_of(fragment)] = fragment
 

@@ -166,6 +166,7 @@ def with_time_passed(memory: ShareMemory, now_s: float) -> ShareMemory:
     recent_arrivals = {
         user: count * kept_arrivals for user, count in memory.recent_arrivals.items()
     }
+    # The time of a pilot that is away does not count.
     unused_since = {
         key: (_without_absence(key, since_s, elapsed_s), held)
         for key, (since_s, held) in memory.unused_since.items()

@@ -49,6 +49,7 @@ def gains(problem: Problem) -> GainTable:
     standing = standing_floats.astype(np.int64)
     standing_values = _values_at(values, demands, standing)
     up_cost, down_cost = standing_values * up_s, standing_values * down_s
+    # The indices of the demands for which has_two_costs is true.
     two_costs = [
         j
         for j, demand in enumerate(demands)

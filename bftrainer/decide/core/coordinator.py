@@ -212,6 +212,7 @@ def _checked_plan(state: State, policy: Policy, event: Event, order: NameOrder |
     Trainers whose nodes the policy names get these; the others get theirs by name order. Growth
     cannot pay off if the scheduler needs the new nodes back too soon.
     """
+    # Each class of nodes with its trainers: a pool of its own.
     parts = node_classes.parts(state)
     decision, memory = node_classes.decide_by_class(policy, state, event, parts)
     ends = dict(state.window_ends) if state.window_ends else NEVER
@@ -221,6 +222,7 @@ def _checked_plan(state: State, policy: Policy, event: Event, order: NameOrder |
     to_place = held
     if named:
         to_place = [named.get(admitted.trainer.id, admitted.nodes) for admitted in state.active]
+    # Nodes that do not train yet are released first.
     starting = [_NONE] * len(state.active)
     for j, active in enumerate(state.active):
         if active.rescaling is not None:  # thousands may wait, without any
@@ -266,6 +268,7 @@ def adopt(state: State, plan: Plan) -> State:
         kept=decision.kept,
         blamed=decision.blamed,
     )
+    # When a measurement will be complete, or a trainer may be measured on another size.
     due_s = wake_s(after)
     if due_s is None or (after.wake_at_s is not None and after.wake_at_s <= due_s):
         return after

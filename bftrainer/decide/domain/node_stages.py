@@ -1,5 +1,5 @@
-"""The time line of a fragment: the instants between an idle node and the first training step on it,
-and on the way back.
+"""The stages of a held node: from idle to the first training step on it, and from the notice that
+it is to be given up to its release.
 
 Instants come from several clocks: the scheduler's, the node's, this host's. They are converted to
 this host's time, and an instant that seems to be earlier than the one before it counts as that one
@@ -26,7 +26,7 @@ class NodeStage(Enum):
     says it.
     """
     SEEN = "seen"
-    """A look of the pilot has shown the node idle."""
+    """The pilot has read from the scheduler that the node is idle."""
     DECIDED = "decided"
     """The pilot decides to hold it."""
     SUBMITTED = "submitted"

@@ -1,7 +1,7 @@
 """Rules that end trainers early, by what they report: ``loss>2@1000`` and ASHA.
 
-Samples, not steps: they mean the same at every number of workers. A rule looks once at each of its
-*rungs*, at the first report with this number of samples or more.
+Samples, not steps: they mean the same at every number of workers. A rule is applied once at each
+of its *rungs*, which are numbers of samples: at the first report with so many samples or more.
 """
 
 from __future__ import annotations

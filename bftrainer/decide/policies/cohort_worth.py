@@ -75,6 +75,8 @@ class CohortModel:
         that joined with it) is ``age_s`` old.
         """
         lasts_s = self.outlast * self.mean_to_hit_s(age_s)
+        # The integral, over the horizon, of the probability to stay for t seconds: lasts_s /
+        # (lasts_s + t).
         return lasts_s * math.log1p(within_s / lasts_s)
 
     def hit_probability(self, age_s: float, within_s: float) -> float:
@@ -115,10 +117,12 @@ class CohortCosts:
         expected number of preemptions, ``stall_s`` the stall that is left. The nearer its end, the
         more of the start of its successor, the next trainer on these nodes, counts as a cost.
         """
+        # In how many seconds it is done at this size; never without progress or a known length.
         end_s = stall_s + np.divide(
             self.remaining, rate, out=np.full(rate.shape, np.inf), where=rate > 0
         )
         successor_s = self.up_s / (1.0 + end_s / self.model.successor_s)
+        # The stall after each expected preemption takes its share of the horizon.
         lasting_s = share_s * np.exp(-self.down_s * hits / self.within_s)
         worth: Array = value * (lasting_s - stall_s - successor_s)
         return worth

@@ -54,6 +54,7 @@ class Gathered(Wrapped):
         counts = _without_moves(state, decision.counts)
         if counts == decision.counts:  # it moves no running trainer
             return decision, new_inner
+        # At the end of the wait the policy is asked again, or earlier if it asks for that itself.
         wake_at_s = until_s
         if decision.wake_at_s is not None:
             wake_at_s = min(until_s, decision.wake_at_s)

@@ -129,7 +129,8 @@ class FragmentRecord:
 
 @dataclass(frozen=True, slots=True)
 class StageReached:
-    """A fragment has reached an instant of its time line that the audit has no column for.
+    """A fragment (held node) has reached a stage, from idle to training or back, for which the
+    table of fragments has no column.
 
     ``trainer`` is the one that it concerns; empty if there is none.
     """

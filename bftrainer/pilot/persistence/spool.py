@@ -141,8 +141,8 @@ class Spool:
                 for name in files:
                     os.rename(f".{name}", name, src_dir_fd=folder, dst_dir_fd=folder)
                     visible.append(name)
-            # Also for an interrupt: hidden files would stay for ever.
             except BaseException:
+                # Also after an interrupt: the hidden files would stay for ever.
                 for name in files:
                     with suppress(OSError):
                         os.unlink(f".{name}", dir_fd=folder)

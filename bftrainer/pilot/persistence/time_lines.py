@@ -1,4 +1,6 @@
-"""The time lines of fragments, read from the audit and the table of further instants."""
+"""When held fragments (nodes) reached each stage, read from the table of fragments and that of
+further stages.
+"""
 
 from __future__ import annotations
 

@@ -56,8 +56,8 @@ concern all trainers.
 """
 _PROGRESS_TAIL_BYTES = 1 << 16
 _MAX_BACKLOG_BYTES = 4 << 20
-"""More lines of progress than a trainer can write between two looks; then the last ones are
-enough.
+"""More lines of progress than a trainer can write from one round of the loop to the next; then the
+last ones are enough.
 """
 _MAX_EVENTS_BYTES = 64 << 20
 """Most that is read of the events of a driver that is adopted."""

@@ -330,7 +330,9 @@ class TrainerManager:
 
     @property
     def killed_workers(self) -> Mapping[str, KilledWorker]:
-        """By the id of the fragment, workers whose ends the last look has found to be kills."""
+        """By the id of the fragment, workers that were found to be killed when drivers were read
+        last.
+        """
         return self._killed
 
     def count_kill(self, kill: KilledWorker, node: str) -> None:

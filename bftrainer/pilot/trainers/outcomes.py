@@ -169,7 +169,7 @@ def _after_end(
                 "was dead when this pilot started; the trainer resumes from its last checkpoint",
             ),
         )
-    # No failure: it was asked to stop, or its driver died with the previous pilot.
+    # It was to stop, or its driver died with the previous pilot: it waits to be started again.
     if record.status is TrainerStatus.RUNNING:
         change = replace(change, status=TrainerStatus.WAITING, reason="")
     return Outcome(change, notes)

@@ -54,6 +54,7 @@ def remark(view: DriverView, now_s: HostS) -> str:
     if view.ranks_disagree:
         return disagreement_text(view.ranks_disagree)
     remarks = []
+    # (samples, incarnation): that run of the workers began again without these samples.
     if view.unloaded[0]:
         remarks.append(repeat_text(view.unloaded[0], 0, loaded=False))
     if view.refused:

@@ -138,6 +138,7 @@ def next_step(state: TrainerState, occupied: Nodes, now_s: PilotS) -> Step | Non
     A driver on nodes of another class than the desired ones loses its nodes and ends; the next one
     is started on the new class.
     """
+    # Of another class than its driver runs on: the driver gets an empty hosts file first.
     desired = _NOTHING if state.view.alive and state.changes_class else state.desired
     free = desired - occupied
     # It waits a while for all of its nodes, since two rescales cost more than one.
@@ -150,6 +151,7 @@ def next_step(state: TrainerState, occupied: Nodes, now_s: PilotS) -> Step | Non
         )
         return StartDriver(free) if may_start and has_gathered else None
     patience_s = state.stop_s + KILL_AFTER_S
+    # It was asked to stop already: wait for its checkpoint, then kill it.
     if state.stop_requested_s is not None:
         return Kill() if now_s - state.stop_requested_s > patience_s else None
     if state.target is TargetState.STOP:

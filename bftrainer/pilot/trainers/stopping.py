@@ -21,7 +21,9 @@ _REPORTS = 64
 
 
 class EarlyStops:
-    """Ends trainers early by the rungs that they and their groups have come to."""
+    """Ends trainers early by the rules of their ``stop_when``, which compare a metric at certain
+    numbers of samples (rungs) with a limit or with the other trainers of the group.
+    """
 
     def __init__(self, recorder: Recorder) -> None:
         """Read back what trainers had reached at each rung before this pilot."""
