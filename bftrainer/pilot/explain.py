@@ -116,6 +116,7 @@ def explain(
     part in it.
     """
     latest_decision: tuple[JournalEntry, State] | None = None
+    # The reading begins at a snapshot shortly before, and ends at the first decision after at_s.
     for entry, state in decisions_with_states(store, at_s, may_import):
         if entry.event.at_s > at_s:
             break

@@ -63,6 +63,7 @@ class Metrics:
         def add_metric(kind: Any, name: str, text: str, *labels: str, **options: Any) -> Any:
             return kind(f"bftrainer_{name}", text, labels, registry=self.prometheus, **options)
 
+        # Each makes a metric of its kind from a name, a help text and labels.
         gauge, counter, histogram = (
             partial(add_metric, kind)
             for kind in (prometheus.Gauge, prometheus.Counter, prometheus.Histogram)

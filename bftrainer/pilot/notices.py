@@ -204,6 +204,7 @@ class Notices:
         """Start the command of a notice, with the notice on its standard input. A command that
         cannot be run is noted, and counts as sent.
         """
+        # The command may read these instead of the JSON.
         environment = {
             **os.environ,
             "BFTRAINER_EVENT": notice.event,

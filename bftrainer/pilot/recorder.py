@@ -123,7 +123,7 @@ class Recorder:
         return after
 
     def rung(self, rung: Rung) -> None:
-        """Write the value of a metric that a trainer had at a rung, a number of samples, of a rule."""
+        """Write the value that a trainer had reported at a rung (a number of samples) of a rule."""
         self._writer.rung(rung)
 
     def usage(self, usage: tuple[Usage, ...]) -> None:

@@ -216,6 +216,7 @@ def _compare_kept(entry: JournalEntry, before: State) -> str:
     all nodes are of one class, have the counts from before. Of several classes, those without an
     error may have changed.
     """
+    # Pools that fill are left out: no policy decides on them.
     assignments = zip(before.active, entry.plan.nodes, strict=True)
     nodes = tuple(nodes for a, nodes in assignments if not a.trainer.fill)
     counts = tuple(map(len, nodes))

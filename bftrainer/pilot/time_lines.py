@@ -46,7 +46,7 @@ class TimeLineBook:
         self._complete = complete
 
     def begin(self, fragment: str, at_s: HostS) -> None:
-        """Begin to collect the stages of a fragment: at ``at_s`` the pilot decides to hold a node."""
+        """Begin to collect the stages of a fragment that the pilot decides to hold at ``at_s``."""
         self._instants.setdefault(fragment, {NodeStage.DECIDED: at_s})
         self._names[id_of(fragment)] = fragment
 

@@ -112,6 +112,7 @@ def turns(
     turn = now_s // TURN_S + 1
     positions = {}
     for index, name in enumerate(names):
+        # Where the user is in the round, from 0 to 1; the users of one turn are spread evenly.
         phase = (turn * step + index / len(names)) % 1.0
         # Below 1 in means / least of all turns: then it is the turn of this user.
         positions[name] = phase * least[name] / max(means[name], 1e-9)
@@ -216,6 +217,7 @@ def _group_parts(
         }
         if not settled and not had_turns:
             had_turns = True
+            # What is left when the pilots that keep their nodes have them.
             room = nodes - sum(groups[name].fixed for name in open_demand)
             means = mean_parts(nodes, open_demand, weights)
             settled = turns(room, means, least, demand, now_s, step)

@@ -77,6 +77,7 @@ def with_overusers(
             timeout_s = patience_s
             limit = parts[key]
             victims = starved
+        # It holds no more than its part, or nobody lacks what it keeps.
         if claim.holds <= limit or not victims:
             continue
         # A pilot with a new name inherits the time of its user.

@@ -176,8 +176,7 @@ def rescale_cost(demand: TrainerDemand, n: int) -> float:
     total = 0.0
     if n > standing:
         total = cost.up
-    # Between kept and standing nodes only nodes that do not train yet are given up: free.
-    elif n < cost.kept:
+    elif n < cost.kept:  # from kept to standing, only nodes that do not train yet are given up
         total = cost.down
     if not demand.has_two_costs:
         return total

@@ -230,6 +230,7 @@ def growth_weight(active: Active, now_s: float) -> float:
     losses = active.losses
     if losses is None or losses.per_sample is None or losses.first == 0:
         return early
+    # At least a thousandth of the early value, so that it is never 0.
     return max(losses.per_sample / abs(losses.first), early / 1000)
 
 

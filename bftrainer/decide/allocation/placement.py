@@ -70,6 +70,7 @@ def place(
             if starting and starting[j]:
                 keeping_order.sort(key=starting[j].__contains__)
             placed[j] = frozenset(keeping_order[:count])
+    # Shrinking trainers came first: growing ones may take the nodes that they give up.
     growing = [
         j for j, (nodes, count) in enumerate(zip(held, counts, strict=True)) if count > len(nodes)
     ]

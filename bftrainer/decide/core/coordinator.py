@@ -115,6 +115,7 @@ class _StateDraft:
         reports of the event, and ``queued`` keeps the ids of the queue.
         """
         self.pool = state.pool
+        # Whether the pool is divided by nodes or by their GPUs.
         self.grain = state.grain
         self.classes = state.classes
         self.active = active
@@ -268,7 +269,7 @@ def adopt(state: State, plan: Plan) -> State:
         kept=decision.kept,
         blamed=decision.blamed,
     )
-    # When a measurement will be complete, or a trainer may be measured on another size.
+    # When estimates must be computed again, though no event may come.
     due_s = wake_s(after)
     if due_s is None or (after.wake_at_s is not None and after.wake_at_s <= due_s):
         return after

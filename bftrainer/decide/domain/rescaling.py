@@ -69,6 +69,7 @@ def rescaled(
         switch_s = due_s if switch_s is None else max(switch_s, due_s)
     if switch_s is None or still_training == new_nodes:  # no node starts (any more)
         return Rescaling(frozenset(), stalled_until_s, stalled_until_s)
+    # All train once the switch is over, and the stall of a loss as well.
     ready_s = max(stalled_until_s, switch_s + trainer.scale_up_s)
     if switch_s <= at_s:  # the start takes no time: the switch is a stall from now on
         return Rescaling(frozenset(), ready_s, ready_s)

@@ -119,6 +119,7 @@ def _weighted_rates(points: Sequence[RatePoint], fit: _Fit, noise: float) -> lis
         if variance == 0 or p.rate <= 0:
             values.append(p.rate)
         else:  # the weighted mean of the logarithms
+            # The weight of the measurement: near 1 where its variance is small beside the misfit.
             share = MISFIT**2 / (MISFIT**2 + variance)
             values.append(p.rate**share * fit(p.nodes) ** (1 - share))
     return values

@@ -516,6 +516,7 @@ def _trial_sizes(
     settings = submitted.learning
     assert settings is not None
     if _is_exploring(admitted):
+        # Until then a window on the new size should have been reported.
         patience_s = STEP * (
             settings.window_s + max(admitted.trainer.growth_s, admitted.trainer.scale_down_s)
         )

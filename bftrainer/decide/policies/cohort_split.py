@@ -64,6 +64,7 @@ class Division:
         self._nodes_before = [admitted.nodes for admitted in state.active]
         self._nodes = [set(nodes) for nodes in self._nodes_before]
         width = 1 + max(trainer.max_nodes for trainer in trainers)
+        # The value under the objective, and the samples per second, of each trainer at each count.
         self._values = np.array(
             [
                 _legal_values(value, trainer, width)
@@ -80,6 +81,7 @@ class Division:
             within_s=within_s,
             model=model,
         )
+        # How long each trainer still stalls: grows when it is given nodes.
         self._stall_s = _as_column(
             [_stall_left_s(admitted, state.at_s) for admitted in state.active]
         )
@@ -93,6 +95,7 @@ class Division:
         for row, nodes in zip(self._held, self._nodes_before, strict=True):
             for node in nodes:
                 row[self._column_by_node[node]] += 1
+        # Set by _update_sums.
         self._worths = np.zeros((len(trainers), 1))
         self._update_sums()
 

@@ -293,6 +293,7 @@ def _decode_fields(value: dict[str, Any], shape: _Shape, strict: bool, in_memory
     ``shape`` is how its class is written. ``in_memory``: the object belongs to a policy's memory,
     as all does below the field ``memory`` of a state or a plan.
     """
+    # Both have a field "memory", which belongs to the policy.
     has_memory = shape.kind in (state.State, state.Plan)
     fields = {}
     for name, item in value.items():

@@ -296,8 +296,9 @@ def _check_folder(folder: Path, status: os.stat_result, *, is_state_dir: bool) -
             f"{folder}: belongs to uid {status.st_uid}, who could replace the state directory "
             "below it"
         )
-    # Writable by others, without the sticky bit that keeps them from renaming what is not theirs.
     elif mode & 0o022 and not mode & stat.S_ISVTX:
+        # Writable by others, without the sticky bit that keeps them from renaming what is not
+        # theirs.
         raise StateDirError(
             f"{folder}: has mode {mode:o}: others could replace the state directory below it"
         )

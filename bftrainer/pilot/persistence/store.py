@@ -148,6 +148,7 @@ class Store:
                     f"(last seen {max(now_s - previous.heartbeat_s, 0):.0f} s ago); stop it first, "
                     "or specify another --state"
                 )
+            # Another connection cannot take it meanwhile: the transaction locks the database.
             self._connection.execute(
                 "INSERT OR REPLACE INTO lease VALUES (1, ?, ?, ?, ?, ?, ?)",
                 (socket.gethostname(), process.pid, process.started, job_id, now_s, now_s),

@@ -129,6 +129,7 @@ class TrainerManager:
             state.desired_s = state.ordered_s = now_s
             state.ordered_host_s = self._to_host(now_s)
             self._trainers[record.name] = trainer = ManagedTrainer(record, state)
+            # To run or to stop, by the status in the registry.
             self._set_target(trainer)
             self._note_refused(trainer, 0)
 
@@ -354,8 +355,8 @@ class TrainerManager:
         outcome = after_kill(trainer.record, trainer.samples, trainer.killed_nodes)
         if not trainer.state.view.alive:
             self._write_outcome(trainer, outcome)
-        # Its driver still runs, and has to end before the trainer can.
         elif outcome.is_over and outcome.change is not None:
+            # Its driver still runs, and has to end before the trainer can.
             self._give_up(trainer, outcome.change.reason or "")
         else:
             self._write_outcome(trainer, counted_only(outcome))

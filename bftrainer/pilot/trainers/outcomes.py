@@ -277,6 +277,7 @@ def after_failure(
     for progress.
     """
     furthest = record.samples_at_failure
+    # Progress since the last failure: the count of failures in a row begins again.
     is_first = furthest is None or samples > furthest
     failures = 1 if is_first else record.failures + 1
     change = replace(change, failures=failures, samples_at_failure=max(samples, furthest or 0.0))
@@ -307,6 +308,8 @@ def after_failure(
     is_second = any(_are_elsewhere(nodes, earlier) for earlier in certain) or (
         bool(certain) and not lacks_files(error)
     )
+    # The trainer has failed for good: no size is left, too many failures in a row, or an error that
+    # comes again on every node.
     if none_fits or failures >= MAX_FAILURES or (is_certain and is_second):
         return Outcome(
             replace(change, status=TrainerStatus.FAILED, reason=text, finished=True),
