@@ -194,8 +194,10 @@ def _prepared_policy(
 
 
 def _allocator_of(config: PilotConfig) -> Allocator:
-    d = config.decisions
-    return build_allocator(d.solver, d.solve_s, restricted_license=d.restricted_license)
+    decisions = config.decisions
+    return build_allocator(
+        decisions.solver, decisions.solve_s, restricted_license=decisions.restricted_license
+    )
 
 
 def _without_failures(policy: Policy) -> Policy:

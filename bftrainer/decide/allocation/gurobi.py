@@ -161,17 +161,17 @@ def _gurobi_model(
         for parameter, value in {**PARAMETERS, "TimeLimit": time_limit_s}.items():
             model.setParam(parameter, value)
         types = {True: package.GRB.INTEGER, False: package.GRB.CONTINUOUS}
-        kinds = [types[is_integer] for is_integer in milp.integer.tolist()]
-        n = len(kinds)
+        variable_types = [types[is_integer] for is_integer in milp.integer.tolist()]
+        variable_count = len(variable_types)
         # The matrix interface for rows needs scipy. Row by row takes under a microsecond per entry.
         added = model.addVars(
-            n,
+            variable_count,
             lb=milp.lower.tolist(),
             ub=milp.upper.tolist(),
             obj=milp.objective.tolist(),
-            vtype=kinds,
+            vtype=variable_types,
         )
-        variables = [added[i] for i in range(n)]
+        variables = [added[i] for i in range(variable_count)]
         starts, columns, values = (
             milp.row_start.tolist(),
             milp.row_column.tolist(),

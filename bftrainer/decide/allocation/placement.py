@@ -192,10 +192,10 @@ def _chosen_slots(
             del sizes[index]
             choose_from(part, j)
             # What is left of the part goes back to its place in the sorted lists.
-            if rest := len(parts[part]):
-                index = bisect_left(sizes, rest)
+            if slots_left := len(parts[part]):
+                index = bisect_left(sizes, slots_left)
                 by_size.insert(index, part)
-                sizes.insert(index, rest)
+                sizes.insert(index, slots_left)
     return chosen
 
 

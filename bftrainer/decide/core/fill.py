@@ -40,12 +40,14 @@ def filled(state: State, plan: Plan) -> Plan:
     planned = iter(plan.nodes)
     nodes = [_NONE if admitted.trainer.fill else next(planned) for admitted in state.active]
     free = state.pool.difference(*plan.nodes)  # a pool's present nodes are free, too
-    pools = [j for j, admitted in enumerate(state.active) if admitted.trainer.fill]
+    pool_indices = [j for j, admitted in enumerate(state.active) if admitted.trainer.fill]
     for name, of_class in _by_class(state, free):
-        members = [
-            j for j in pools if not nodes[j] and _class_of(state.active[j], state, free) == name
+        pools_of_class = [
+            j
+            for j in pool_indices
+            if not nodes[j] and _class_of(state.active[j], state, free) == name
         ]
-        _fill_class(state, of_class, members, nodes)
+        _fill_class(state, of_class, pools_of_class, nodes)
     decision = replace(plan.decision, counts=tuple(map(len, nodes)))
     return Plan(decision, tuple(nodes), plan.memory)
 

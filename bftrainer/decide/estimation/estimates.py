@@ -89,11 +89,13 @@ def _fitted_prior(prior: Curve, points: Sequence[RatePoint], noise: float) -> _F
     # The weighted regression line y = log(a) + b x, with the prior on b.
     mean_x = x_sum / weight_sum
     mean_y = y_sum / weight_sum
-    spread = sum(weight * (x - mean_x) ** 2 for weight, x, _ in rows)
+    x_deviations = sum(weight * (x - mean_x) ** 2 for weight, x, _ in rows)
     # BEND**-2 acts like further measurements with a slope of 0: it holds b near 0 where little was
     # measured.
-    bend = sum(weight * (x - mean_x) * (y - mean_y) for weight, x, y in rows) / (spread + BEND**-2)
-    b = min(max(bend, -MOST_BEND), MOST_BEND)
+    unbounded_b = sum(weight * (x - mean_x) * (y - mean_y) for weight, x, y in rows) / (
+        x_deviations + BEND**-2
+    )
+    b = min(max(unbounded_b, -MOST_BEND), MOST_BEND)
     a = math.exp(min(max(mean_y - b * mean_x, -_FAR), _FAR))
     return lambda n: a * n**b * prior_rates[n]
 

@@ -224,31 +224,31 @@ def with_estimates(state: State, learned: frozenset[str]) -> State:
     per_node = best_per_node(state.active, measurements)
     curves: dict[tuple[str, Curve], Curve] = {}
     active = []
-    for a in state.active:
-        settings = a.trainer.learning
+    for admitted in state.active:
+        settings = admitted.trainer.learning
         if settings is None:
-            active.append(a)
+            active.append(admitted)
             continue
-        key = key_of(a.trainer)
+        key = key_of(admitted.trainer)
         measured = measurements.get(key, Measurements())
         is_guessed = settings.blank and not measured.points
         if (
-            a.submitted is None
+            admitted.submitted is None
             or key in learned
             or is_guessed
-            or _is_exploring(a)
-            or _may_explore(a, measured, state.at_s)
+            or _is_exploring(admitted)
+            or _may_explore(admitted, measured, state.at_s)
         ):
-            submitted = a.submitted or a.trainer
+            submitted = admitted.submitted or admitted.trainer
             prior = _prior_curve(
                 submitted, measured, per_node, len(state.pool), is_alone=len(state.active) == 1
             )
             if (key, prior) not in curves:  # trainers of one model have one curve
                 curves[key, prior] = estimate(prior, measured)
-            a = _with_estimate(
-                a, submitted, curves[key, prior], measured, len(state.pool), state.at_s
+            admitted = _with_estimate(
+                admitted, submitted, curves[key, prior], measured, len(state.pool), state.at_s
             )
-        active.append(a)
+        active.append(admitted)
     return replace(state, active=tuple(active))
 
 
@@ -300,9 +300,9 @@ def best_per_node(active: tuple[Active, ...], measurements: dict[str, Measuremen
     """
     best = 0.0
     for admitted in active:
-        t = admitted.trainer
-        if not _is_guessed(t, measurements):
-            best = max(best, t.curve.at(t.min_nodes) / t.min_nodes)
+        trainer = admitted.trainer
+        if not _is_guessed(trainer, measurements):
+            best = max(best, trainer.curve.at(trainer.min_nodes) / trainer.min_nodes)
     if best == 0.0:
         best = max(
             (

@@ -274,8 +274,8 @@ class Division:
         with_free_nodes = [c for c in self._cohorts if c.nodes]
         sizes = np.cumsum([len(c.nodes) for c in with_free_nodes])
         # Beyond the largest size of all trainers, no union can be given.
-        count = int(np.searchsorted(sizes, self._values.shape[1] - 1, side="right"))
-        cohorts = with_free_nodes[:count]
+        usable_count = int(np.searchsorted(sizes, self._values.shape[1] - 1, side="right"))
+        cohorts = with_free_nodes[:usable_count]
         if len(cohorts) < 2:
             return False
         columns = [c.column for c in cohorts]

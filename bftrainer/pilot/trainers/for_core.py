@@ -53,7 +53,7 @@ def with_fitting_sizes(trainer: Trainer, unfit: Sequence[tuple[int, int]]) -> Tr
     """
     if not unfit or not (sizes := fitting_sizes(trainer, unfit)):
         return trainer
-    requested = trainer.requested_nodes and largest_of(sizes, trainer.requested_nodes)
+    largest_fitting_request = trainer.requested_nodes and largest_of(sizes, trainer.requested_nodes)
     # Fewer sizes than from the smallest to the largest.
     has_gaps = len(sizes) <= sizes[-1] - sizes[0]
     return replace(
@@ -61,7 +61,7 @@ def with_fitting_sizes(trainer: Trainer, unfit: Sequence[tuple[int, int]]) -> Tr
         min_nodes=sizes[0],
         max_nodes=sizes[-1],
         sizes=sizes if has_gaps else None,  # None: all sizes from min_nodes to max_nodes
-        requested_nodes=requested or None,
+        requested_nodes=largest_fitting_request or None,
     )
 
 

@@ -65,12 +65,12 @@ class ManagedTrainer:
 
         A length in the submission has priority. A change below ``LENGTH_TOLERANCE`` does not count.
         """
-        total = self.state.view.samples_total
-        if total is None or self.record.spec.samples_total is not None:
+        reported_total = self.state.view.samples_total
+        if reported_total is None or self.record.spec.samples_total is not None:
             return None
         sent = self.sent_total
-        if sent is None or abs(total - sent) > LENGTH_TOLERANCE * sent:
-            return total
+        if sent is None or abs(reported_total - sent) > LENGTH_TOLERANCE * sent:
+            return reported_total
         return None
 
     def account(self, passed_s: float) -> None:
