@@ -35,22 +35,36 @@ _TRIAL = Problem(1, 1.0, (TrainerDemand("trial", Curve((1,), (1.0,)), 1, 1, 0.0,
 
 
 def settings_of(config: PilotConfig) -> Settings:
-    """Return the settings of decisions that a configuration asks for, as the journal records them,
-    with the defaults that depend on one another.
+    """Return the settings of decisions that a configuration asks for, as the journal records them.
+
+    Keys that are not set get defaults that depend on one another: the objective on whether the
+    policy decides how many trainers train, T_fwd (``forward_s``) on the objective.
     """
-    d = config.decisions
-    decides = d.max_parallel == "auto" and d.policy.partition("?")[0] == "bftrainer"
-    name = d.objective or usual_objective(None if decides else PLACES)
-    objective = find_objective(name)
-    places = d.max_parallel if isinstance(d.max_parallel, int) else PLACES
-    forward_s = objective.forward_s if d.forward_s is None else d.forward_s
-    admitted = None if decides and objective.kappa is not None else places
-    return Settings(d.policy, d.solver, name, forward_s, d.seed, admitted, d.gather_s)
+    decisions = config.decisions
+    policy_sets_count = (
+        decisions.max_parallel == "auto" and decisions.policy.partition("?")[0] == "bftrainer"
+    )
+    objective_name = decisions.objective or usual_objective(None if policy_sets_count else PLACES)
+    objective = find_objective(objective_name)
+    places = decisions.max_parallel if isinstance(decisions.max_parallel, int) else PLACES
+    forward_s = objective.forward_s if decisions.forward_s is None else decisions.forward_s
+    # None: all trainers are admitted, and an objective with a priority order (kappa) decides which
+    # of them train.
+    max_parallel = None if policy_sets_count and objective.kappa is not None else places
+    return Settings(
+        decisions.policy,
+        decisions.solver,
+        objective_name,
+        forward_s,
+        decisions.seed,
+        max_parallel,
+        decisions.gather_s,
+    )
 
 
 def policy_of(settings: Settings, allocator: RecordingAllocator) -> Policy:
-    """Build the policy of these settings, which solves with ``allocator``. From now on the journal
-    may contain the policy's memories.
+    """Return the policy of these settings, which solves its problems with ``allocator``. From now
+    on the journal may contain the policy's memories (what it keeps between decisions).
     """
     objective = find_objective(settings.objective)
     built = PolicySettings(
@@ -76,12 +90,16 @@ class DecisionMaker:
     """
 
     def __init__(self, config: PilotConfig, recorder: Recorder, audit: Audit) -> None:
+        """Build the policy and the solver that ``config`` names, and record the settings. Decisions
+        go to the journal by ``recorder``, and to ``audit``, which solves them again.
+        """
         self._recorder = recorder
         self._audit = audit
         self._settings = settings_of(config)
         self._allocator = RecordingAllocator(_allocator_of(config))
         self._chosen = policy_of(self._settings, self._allocator)
         self.policy = TimedPolicy(_without_failures(self._chosen), time.perf_counter)
+        # The error for which the last decision kept all sizes; empty: none.
         self._kept = ""
         # Trainers about which it was noted that decisions do not look far enough ahead.
         self._limited: set[str] = set()
@@ -110,8 +128,9 @@ class DecisionMaker:
         return refusal(self._chosen, trainer)
 
     def record(self, event: Event, state: State, plan: Plan) -> None:
-        """Write a decision to the journal; note the failure of a policy, and costs longer than
-        decisions look ahead.
+        """Write a decision to the journal and queue its answers for the audit. Note in the event
+        log when the policy has failed, and trainers whose rescales take longer than decisions look
+        ahead.
         """
         solved = self._allocator.take_solved()
         answers = tuple([answer for _, answer in solved])
@@ -119,6 +138,7 @@ class DecisionMaker:
         if not plan.decision.kept:  # else they are those of trials
             self._audit.decided(number, solved)
         before, self._kept = self._kept, plan.decision.kept
+        # The same error at each decision is noted once.
         if self._kept and self._kept != before:
             self._recorder.note("decision failed", "", f"trainers keep their sizes: {self._kept}")
         for trainer, text in limited_costs(state, self._settings.forward_s, self._limited):
@@ -160,7 +180,10 @@ def _prepared_policy(
     config: PilotConfig, trainers: Iterable[Trainer], recorder: RecordingAllocator
 ) -> Prepared:
     """Build the allocator and the policy of a configuration, and check that they work for these
-    trainers. The policy solves through ``recorder``. Raises ``UserError``.
+    trainers.
+
+    The policy solves through ``recorder``, which keeps the answers. Raises ``UserError``, such as
+    for a solver that is not installed or a trainer that the policy cannot serve.
     """
     settings = settings_of(config)
     allocator = _allocator_of(config)
@@ -171,8 +194,10 @@ def _prepared_policy(
 
 
 def _allocator_of(config: PilotConfig) -> Allocator:
-    d = config.decisions
-    return build_allocator(d.solver, d.solve_s, restricted_license=d.restricted_license)
+    decisions = config.decisions
+    return build_allocator(
+        decisions.solver, decisions.solve_s, restricted_license=decisions.restricted_license
+    )
 
 
 def _without_failures(policy: Policy) -> Policy:

@@ -106,8 +106,8 @@ class _Witness(RecordedAnswers):
 def explain(
     store: Store, trainer: str, at_s: float = math.inf, may_import: Collection[str] = ()
 ) -> Explanation:
-    """Explain what the latest decision at or before ``at_s`` (seconds since 1970) meant for
-    ``trainer``.
+    """Return what the latest decision at or before ``at_s`` (seconds since 1970) meant for
+    ``trainer``, from the journal in ``store``.
 
     ``may_import``: policies and objectives of other packages (``module:function``) that the journal
     may name.
@@ -115,31 +115,39 @@ def explain(
     Raises :class:`~bftrainer.errors.UserError` if there was no decision, or if the trainer had no
     part in it.
     """
-    latest: tuple[JournalEntry, State] | None = None
+    latest_decision: tuple[JournalEntry, State] | None = None
+    # The reading begins at a snapshot shortly before, and ends at the first decision after at_s.
     for entry, state in decisions_with_states(store, at_s, may_import):
         if entry.event.at_s > at_s:
             break
-        latest = entry, state
-    if latest is None:
+        latest_decision = entry, state
+    if latest_decision is None:
         raise UserError("no decision had been made by then; see `bftrainer events`")
     try:
         # The policy has been built, so the names in the row are allowed.
-        explained = _decision_explanation(trainer, *latest)
+        explained = _decision_explanation(trainer, *latest_decision)
     except CORE_ERRORS as error:
         if isinstance(error, BFTrainerError):
             raise
-        raise damage_error(latest[0], error) from error
+        raise damage_error(latest_decision[0], error) from error
+    # Nothing to divide: what keeps the pilot from holding nodes is the reason.
     if explained.pool == 0 and (obstacle := _latest_obstacle(store, at_s)):
         explained = replace(explained, why=f"{explained.why}; {obstacle}")
-    if way := _main_jobs_text(store, at_s):
-        explained = replace(explained, why=f"{explained.why}; {way}")
-    shares = (
+    if main_jobs_text := _main_jobs_text(store, at_s):
+        explained = replace(explained, why=f"{explained.why}; {main_jobs_text}")
+    # The pilot notes each change of its part of the nodes among users; the latest note is the
+    # present one.
+    share_notes = (
         note
         for note in reversed(Registry(store).notes(_NOTES))
         if note.kind == "share" and note.at_s <= at_s
     )
     latest_share = next(
-        (note.text for note in shares if note.text.startswith((ALONE, EQUAL_PART, WEIGHTED_PART))),
+        (
+            note.text
+            for note in share_notes
+            if note.text.startswith((ALONE, EQUAL_PART, WEIGHTED_PART))
+        ),
         ALONE,
     )
     if latest_share == ALONE:
@@ -148,9 +156,10 @@ def explain(
 
 
 def _latest_obstacle(store: Store, at_s: float) -> str:
-    """Return the latest obstacle to holding a node, in the scheduler's or the holder's own words;
-    empty if there is none, or if nodes may be held again since.
+    """Return the latest obstacle to holding a node before ``at_s``, in the scheduler's or the
+    holder job's own words; empty if there is none, or if nodes may be held again since.
     """
+    # The kinds of notes, with the words before their text. ALLOWED ends an obstacle.
     kinds = {REFUSED: "latest refusal", "poll failed": "latest failed poll", ALLOWED: ""}
     notes = (
         note
@@ -167,7 +176,10 @@ def _main_jobs_text(store: Store, at_s: float) -> str:
 
 
 def _decision_explanation(trainer: str, entry: JournalEntry, state: State) -> Explanation:
-    """Explain what one decision meant for a trainer. Raises ``UserError`` if it had no part in
+    """Return what one decision meant for a trainer: its nodes, what they are worth, and why it has
+    no more.
+
+    ``state`` is what the decision was made on. Raises ``UserError`` if the trainer had no part in
     it.
     """
     counts = entry.plan.decision.counts
@@ -190,6 +202,7 @@ def _decision_explanation(trainer: str, entry: JournalEntry, state: State) -> Ex
         return replace(explanation, why=why)
     j = shares.index(share)
     policy_view = state.active[j].trainer
+    # No policy decides on a pool that fills, so there is no worth to compute.
     if policy_view.fill:
         return replace(explanation, why=_why_filling(entry, state), policy_view=policy_view)
     stake = _stake_of(entry, state, trainer)
@@ -206,8 +219,8 @@ def _decision_explanation(trainer: str, entry: JournalEntry, state: State) -> Ex
 
 
 def _queue_explanation(explanation: Explanation, state: State) -> Explanation:
-    """Return the explanation for a trainer that is not admitted. Raises ``UserError`` if it is not
-    in the queue either.
+    """Return the ``explanation`` completed for a trainer that is not admitted: its place in the
+    queue. Raises ``UserError`` if it is not in the queue either.
     """
     trainer, number = explanation.trainer, explanation.entry.number
     places = {queued.id: place for place, queued in enumerate(state.queue, 1)}
@@ -225,8 +238,11 @@ def _queue_explanation(explanation: Explanation, state: State) -> Explanation:
 
 
 def _why_kept(entry: JournalEntry, state: State, share: NodeShare) -> str:
-    """Return why a decision did not move a trainer, if the policy failed or nodes have just joined
-    (``decisions.gather_s``); empty otherwise.
+    """Return why a decision did not move a trainer, if the policy failed or nodes have just joined;
+    empty otherwise.
+
+    After nodes have joined, running trainers keep their sizes for ``decisions.gather_s``, so that
+    they are moved once for all of them.
     """
     if kept := entry.plan.decision.kept:
         return (
@@ -242,8 +258,8 @@ def _why_kept(entry: JournalEntry, state: State, share: NodeShare) -> str:
 
 
 def _why_filling(entry: JournalEntry, state: State) -> str:
-    """Return the reason for the size of a pool that fills: it takes only nodes that no training
-    uses.
+    """Return the reason for the size of a pool that fills (independent workers): it takes only
+    nodes that no training uses.
     """
     pool, counts = len(state.pool), entry.plan.decision.counts
     trained = sum(
@@ -256,8 +272,11 @@ def _why_filling(entry: JournalEntry, state: State) -> str:
 
 
 def _gathers_until_s(memory: object) -> float | None:
-    """Return until when the policy waits for more nodes to join before it moves running trainers,
-    by its memory; None if it does not wait.
+    """Return until when the policy waits for more nodes to join before it moves running trainers;
+    None if it does not wait.
+
+    That is in the policy's ``memory``, or in those of all node classes, of which the first to end
+    counts.
     """
     memories = [memory]
     if isinstance(memory, ClassMemories):
@@ -277,7 +296,10 @@ def _of_class(state: State, share: NodeShare) -> int:
 
 def _by_class_or_end(entry: JournalEntry, state: State, j: int) -> str:
     """Return why a trainer has no more nodes, if its node class or a known window end is the
-    reason; empty otherwise. ``j`` is its place among the active trainers.
+    reason; empty otherwise.
+
+    A window end is when the scheduler needs an idle node back. ``j`` is the trainer's index in
+    ``State.active``.
     """
     part = next(p for p in parts(state) if j in p.members)
     if state.pool and not part.pool:
@@ -285,6 +307,7 @@ def _by_class_or_end(entry: JournalEntry, state: State, j: int) -> str:
     if not state.window_ends:
         return ""
     policy = policy_of(entry.settings, RecordingAllocator(_Witness(list(entry.answers))))
+    # The same decision without window ends: what it gives the trainer more was dropped for them.
     wanted = decide(replace(state, window_ends=()), policy, entry.event).decision.counts[j]
     if wanted <= entry.plan.decision.counts[j]:
         return ""
@@ -296,10 +319,11 @@ def _by_class_or_end(entry: JournalEntry, state: State, j: int) -> str:
 
 def _waits_behind_text(state: State, j: int) -> str:
     """Return why a trainer has no nodes, if it waits behind others that would finish sooner; empty
-    otherwise. ``j`` is its place among the active trainers.
+    otherwise. ``j`` is its index in ``State.active``.
     """
     key = key_s(state.active[j])
     before = sum(key_s(admitted) < key for admitted in state.active if not admitted.trainer.fill)
+    # With a limit on admitted trainers (max_parallel) there is no such order.
     if not state.pool or state.max_parallel is not None or not before:
         return ""
     return f"it waits: with these nodes, {counted(before, 'trainer')} before it would finish sooner"
@@ -309,7 +333,8 @@ def _of_unknown_length(state: State, j: int, forward_s: float) -> str:
     """Return what a trainer's unknown length means for its place in the priority order; empty if
     its length is known, or there is no such order.
 
-    ``j`` is its place among the active trainers, ``forward_s`` is T_fwd.
+    ``j`` is its index in ``State.active``, ``forward_s`` is T_fwd, the time that decisions look
+    ahead.
     """
     trainer = state.active[j].trainer
     if trainer.samples_total is not None or state.max_parallel is not None:
@@ -330,8 +355,11 @@ def _of_unknown_length(state: State, j: int, forward_s: float) -> str:
 
 
 def _stake_of(entry: JournalEntry, state: State, trainer: str) -> Stake | None:
-    """Repeat a decision with the recorded answers of the solvers, and return the :class:`Stake` of
-    a trainer in it; None if the policy solved no problem with this trainer.
+    """Return what a trainer's nodes were worth at a decision (:class:`Stake`); None if the policy
+    solved no problem with this trainer.
+
+    The decision is made again on ``state``, with the recorded answers in place of the solvers,
+    which shows the problems that the policy posed.
     """
     witness = _Witness(list(entry.answers))
     decide(state, policy_of(entry.settings, RecordingAllocator(witness)), entry.event)
@@ -344,7 +372,11 @@ def _stake_of(entry: JournalEntry, state: State, trainer: str) -> Stake | None:
 
 
 def stake(problem: Problem, counts: Sequence[int], j: int, unit: str) -> Stake:
-    """Return the :class:`Stake` of demand ``j`` in a solved problem."""
+    """Return what the count of demand ``j`` is worth in a solved problem (:class:`Stake`), and what
+    its next larger and smaller sizes would change.
+
+    ``counts`` are the solution, ``unit`` that of the objective.
+    """
     demand, n = problem.weighted(j), counts[j]
     below, above = next_sizes(demand, n)
     return Stake(
@@ -371,8 +403,11 @@ def _limit_sentence(
     max_nodes: int,
     entry: JournalEntry,
 ) -> str:
-    """Return in one sentence what keeps a trainer from having more nodes. ``pool`` is the number of
-    nodes of its class.
+    """Return in one sentence what keeps a trainer from having more nodes.
+
+    ``share`` are its nodes, ``stake`` is their worth (None: the policy solves no problem), and
+    ``shares`` are the nodes of all trainers. ``pool`` is the number of nodes of its class, and
+    ``max_nodes`` its largest size.
     """
     name, forward_s = entry.settings.policy, entry.settings.forward_s
     if pool == 0:
@@ -403,8 +438,10 @@ def _limit_sentence(
             f"growing does not pay off within {within}: {amount} in {forward_s:g} s, "
             "including the rescale"
         )
+    # No solution with the larger size exists.
     if stake.more is None:
         return f"{amount}, but the other trainers' smallest sizes leave no room for that"
+    # With the larger size forced, the optimum of this problem is better than what was decided.
     if stake.more.change > 0:
         return (
             f"{amount}: the policy gave it less than the optimum would ({name} takes more "

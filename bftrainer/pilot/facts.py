@@ -110,8 +110,8 @@ class TickTook:
 
 @dataclass(frozen=True, slots=True)
 class FragmentTimed:
-    """A fragment has come all the way to training, or back to idle: the seconds of each stage, by
-    the instant that ends it.
+    """A fragment (held node) has come from idle to training, or from its notice to its release: the
+    seconds of each stage, by the instant that ends it.
     """
 
     at_s: HostS

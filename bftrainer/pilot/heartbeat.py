@@ -24,6 +24,9 @@ class Heartbeat:
     """
 
     def __init__(self, renew: Callable[[], None], clock: Clock, lease_s: float) -> None:
+        """Renew leases by calling ``renew``. ``lease_s`` is the time for which a holder job keeps
+        its node without a renewal.
+        """
         self._renew = renew
         self._clock = clock
         self._lease_s = lease_s
@@ -42,8 +45,9 @@ class Heartbeat:
 
     def renew_if_due(self) -> None:
         """Renew the leases if ``interval_s`` has passed since the last renewal, unless the loop has
-        written nothing for ``lease_s``. Never waits for a renewal that is on its way in the other
-        thread.
+        written nothing to its journal for ``lease_s``.
+
+        Never waits for a renewal that is on its way in the other thread.
         """
         if not self._lock.acquire(blocking=False):
             return
@@ -61,6 +65,7 @@ class Heartbeat:
         end_event = threading.Event()
 
         def beat() -> None:
+            # Half the interval, so that a renewal is late by half an interval at most.
             while not end_event.wait(self.interval_s / 2):
                 # An error of the holders' files: the loop meets it as well and reports it.
                 with suppress(OSError):

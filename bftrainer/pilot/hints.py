@@ -65,7 +65,9 @@ class HintCounts:
 
     @classmethod
     def read(cls, state_dir: Path) -> HintCounts | None:
-        """Return the counts that a pilot wrote; None if there is nothing that can be read."""
+        """Return the counts that a pilot wrote to its state directory; None if there is nothing
+        that can be read.
+        """
         with suppress(OSError, ValueError, TypeError, RecursionError):
             data = json.loads(read_regular(state_dir / FILE, _MAX_FILE_BYTES))
             types = {
@@ -88,6 +90,9 @@ class HintListener:
     def __init__(
         self, config: HintsConfig, workers: WorkersConfig, state_dir: Path, clock: Clock
     ) -> None:
+        """Open the UDP port and write the first counts. Raises ``UserError`` if the port cannot be
+        had.
+        """
         assert config.port is not None
         try:
             address = config.address or interface_address(workers.interface)
@@ -111,9 +116,10 @@ class HintListener:
         return self._counts
 
     def take(self) -> int:
-        """Read the datagrams that have come since the last call,
-        :data:`MAX_DATAGRAMS_PER_TICK` at most, and return how many of them are hints. The file of
-        counts is written at most once a second.
+        """Read the datagrams that have come since the last call, :data:`MAX_DATAGRAMS_PER_TICK` at
+        most, and return how many of them are hints, that is, not tests of ``doctor``.
+
+        The file of counts is written at most once a second.
         """
         hint_count = test_count = 0
         for _ in range(MAX_DATAGRAMS_PER_TICK):

@@ -46,10 +46,11 @@ class JobChain:
         self._is_end_announced, self._next_check_s = True, -math.inf
 
     def attend(self) -> bool:
-        """Check the pilot's job if it is time. Returns whether the pilot must begin to drain.
+        """Check the pilot's own job if it is time. Returns whether the pilot must begin to drain:
+        to stop its trainers and release its nodes.
 
-        Before that, the successor is submitted once: ``times.hand_over_s`` before the job's end, or
-        at the scheduler's notice. A failure is noted, and the next check tries again.
+        Before that, the successor job is submitted once: ``times.hand_over_s`` before the job's
+        end, or at the scheduler's notice. A failure is noted, and the next check tries again.
         """
         now_s = self._clock.now_s()
         if self._clock.elapsed_s() >= self._next_check_s:
@@ -57,13 +58,14 @@ class JobChain:
             # Counted from the answer: where the scheduler lets the loop wait for it, most ticks do
             # not wait.
             self._next_check_s = self._clock.elapsed_s() + self._interval_s(now_s)
+        # The scheduler has not said when the job ends; its notice is all that is known.
         if self._end_s is None:
             return self._is_end_announced
         return now_s >= self._end_s - self._config.now.times.shutdown_s - SPARE_S
 
     def _check_job(self, now_s: float) -> None:
-        """Ask the scheduler for the end of the pilot's job, and submit the successor if it is due.
-        An error is noted.
+        """Ask the scheduler when the pilot's own job ends, and submit its successor if it is due.
+        An error is noted in the event log.
         """
         try:
             self._end_s = self._job.ends_s()
@@ -86,9 +88,11 @@ class JobChain:
                 self._note(f"successor job {successor} cannot be canceled: {error}")
 
     def _interval_s(self, now_s: float) -> float:
-        """Return the seconds until the scheduler is asked again: a quarter of the time that is left
-        until the successor is due, within bounds. If the job's time limit is lowered by much
-        meanwhile, the scheduler's notice says so (:meth:`mark_end_announced`).
+        """Return the seconds until the scheduler is asked again for the end of the pilot's job.
+
+        It is a quarter of the time that is left until the successor is due, within bounds. If the
+        job's time limit is lowered by much meanwhile, the scheduler's notice says so
+        (:meth:`mark_end_announced`).
         """
         if self._end_s is None:
             return NEAR_END_INTERVAL_S

@@ -74,6 +74,7 @@ class SentToCore:
     """
 
     def __init__(self, last_state: State) -> None:
+        """Begin with what the core had in ``last_state``, the state after the last decision."""
         trainers = (*(admitted.trainer for admitted in last_state.active), *last_state.queue)
         self._trainers = {trainer.id: trainer.learning is not None for trainer in trainers}
         self._pool = last_state.pool
@@ -87,8 +88,8 @@ class SentToCore:
         return len(self._trainers)
 
     def takes(self, seen: Measured) -> bool:
-        """Whether the core learns from a measurement: from any of a trainer that is measured, and
-        from the length of a training of every trainer that it knows.
+        """Whether the core learns from a measurement ``seen``: from any of a trainer whose curve it
+        learns, and from the reported length of every trainer that it knows.
         """
         if isinstance(seen, LengthSeen):
             return seen.trainer_id in self._trainers
@@ -114,6 +115,9 @@ class SentToCore:
         finished: Iterable[str],
         submitted: Iterable[Trainer],
     ) -> None:
+        """Take note that these were sent to the core: the pool, the limit on admitted trainers, the
+        names of ``finished`` trainers, and those ``submitted``.
+        """
         self._pool, self._max_parallel = pool, max_parallel
         for name in finished:
             del self._trainers[name]
@@ -148,6 +152,9 @@ class LiveWorld:
     _admission: DecisionMaker
 
     def __post_init__(self, last_state: State) -> None:
+        """Begin with what the core had in ``last_state``, and adopt for each trainer the orders
+        that the previous pilot gave its driver.
+        """
         self._timer = TickTimer(self._clock, self._recorder)
         self._sent = SentToCore(last_state)
         self._next_beat = self._clock.elapsed_s()
@@ -164,11 +171,14 @@ class LiveWorld:
     def next_event(self, state: State) -> Event | None:
         """Wait until something has happened, and return it as one event for the core. None once the
         pilot was told to end and everything is released.
+
+        ``state`` is the core's state after its last decision.
         """
         self._trainers.mark_admitted(
             (admitted.trainer.id for admitted in state.active), self._clock.now_s()
         )
         self._lessons = measurement_texts(state)
+        # With these trainers the policy has raised an error.
         for name in state.blamed:
             self._trainers.quarantine(name, state.kept)
         timer = self._timer
@@ -180,6 +190,8 @@ class LiveWorld:
                 if self._is_drained():
                     return None
             elif self._nodes.settled:
+                # Before, the holders of a previous pilot are not all known: their nodes would seem
+                # to have left the pool.
                 event = self._unsent_changes(state.wake_at_s)
                 timer.passed(TickStage.EVENTS)
                 if event is not None:
@@ -192,8 +204,8 @@ class LiveWorld:
             timer.begins()
 
     def apply(self, steps: tuple[Rescale, ...]) -> None:
-        """Pass the core's allocation to the trainers, and take the steps that can be taken at
-        once.
+        """Carry out the rescales of a decision: pass each trainer its nodes, and take the steps
+        that can be taken at once.
         """
         now_s = self._clock.now_s()
         for step in steps:
@@ -201,15 +213,17 @@ class LiveWorld:
         self._trainers.step(now_s)
 
     def _run_round(self) -> None:
-        """Run one round of the loop: look at all that is due, and take the next steps. Stages are
-        timed.
+        """Run one round of the loop: read what holders and drivers say, poll the scheduler if due,
+        take and release nodes, and tell drivers their next steps.
+
+        The time of each stage is recorded.
         """
         timer = self._timer
         self._control.tick()
-        elapsed, now_s = self._clock.elapsed_s(), self._clock.now_s()
-        self._write_heartbeat(elapsed, now_s)
+        elapsed_s, now_s = self._clock.elapsed_s(), self._clock.now_s()
+        self._write_heartbeat(elapsed_s, now_s)
         if self._control.must_end and self._drains_since is None:
-            self._drains_since = elapsed
+            self._drains_since = elapsed_s
             self._recorder.note(
                 "pilot", "", "shutting down: trainers checkpoint, then nodes are released"
             )
@@ -229,14 +243,19 @@ class LiveWorld:
         if self._drains_since is None or not self._nodes.settled:
             self._nodes.poll_if_due()
         timer.passed(TickStage.POLLS)
+        # Once, when all holders of a previous pilot are known.
         if self._nodes.settled and not self._has_cleared:
             self._has_cleared = True
             self._nodes.clear(self._trainers.held(now_s))
         if self._drains_since is None and self._nodes.settled:
             max_parallel = self._admission.max_parallel
-            core = self._lessons.union(islice(self._trainers.for_core(now_s), max_parallel))
+            # A change of this set, such as a new trainer or a new measurement, means that unused
+            # nodes may be used now.
+            trainers_and_lessons = self._lessons.union(
+                islice(self._trainers.for_core(now_s), max_parallel)
+            )
             demand = self._trainers.demand(now_s, max_parallel)
-            self._nodes.take_and_give(core, demand, self._trainers.used(now_s))
+            self._nodes.take_and_give(trainers_and_lessons, demand, self._trainers.used(now_s))
         self._trainers.note_urgent(self._nodes.urgent)
         timer.passed(TickStage.NODES)
         if self._nodes.settled:
@@ -253,8 +272,11 @@ class LiveWorld:
         self._nodes.release(self._trainers.held(now_s), renews=self._drains_since is None)
 
     def _note_lost(self, fragment_ids: frozenset[str], now_s: PilotS) -> None:
-        """Take fragments that drivers withhold out of the pool: at once, or, where a worker was
-        killed, once it is known whether its node was lost (:meth:`_judge_kills`).
+        """Take fragments (held nodes) out of the pool on which drivers will run no workers again,
+        because workers there were killed.
+
+        This is done at once or, where SIGKILL ended a worker (and the trainer is no pool of tasks),
+        once it is known whether its node was lost (:meth:`_judge_kills`).
         """
         for fragment_id in sorted(fragment_ids):
             if (name := self._nodes.name_of(fragment_id)) is None:
@@ -266,9 +288,10 @@ class LiveWorld:
                 self._kills[name] = now_s, kill
 
     def _judge_kills(self, now_s: PilotS) -> None:
-        """Decide what to do about fragments on which workers were killed. If the node is still held
-        after ``KILL_SETTLE_S``, count the kill against the trainer and release the node; if the
-        node was lost, forget the kill.
+        """Decide what to do about fragments (held nodes) on which workers were killed.
+
+        If the node is still held after ``KILL_SETTLE_S``, the kill was not a preemption: it counts
+        against the trainer, and the node is released. If the node was lost, the kill is forgotten.
         """
         if not self._kills:
             return
@@ -290,8 +313,8 @@ class LiveWorld:
         return Nodes(name for name in pool if slot_of(name).fragment not in self._kills)
 
     def _write_heartbeat(self, elapsed: ElapsedS, now_s: PilotS) -> None:
-        """Count usage, write the heartbeat, renew the holders' leases. They live only while the
-        journal can be written.
+        """Count node-seconds, write the heartbeat to the journal, and renew the holders' leases:
+        they are renewed only while the journal can be written.
         """
         self._trainers.account(now_s)
         if elapsed >= self._next_beat:
@@ -301,8 +324,9 @@ class LiveWorld:
         self._heartbeat.renew_if_due()
 
     def _unsent_changes(self, wake_at_s: float | None) -> Event | None:
-        """Return the changes that were not sent to the core yet, as one event; None if there are
-        none.
+        """Return all changes that the core was not told yet, as one event; None if there are none.
+
+        ``wake_at_s`` is when the policy asked to decide again (None: not at all).
         """
         now_s, sent, pool = self._clock.now_s(), self._sent, self._pool
         max_parallel = self._admission.max_parallel
@@ -313,22 +337,24 @@ class LiveWorld:
         records = self._trainers.for_core(now_s)
         finished = sent.missing_from(records)
         changes += [TrainerFinished(name) for name in finished]
-        admitted = 2 * len(pool) if max_parallel is None else max_parallel
-        room = max(admitted + QUEUE_AHEAD - len(sent) + len(finished), 0)
+        admitted_limit = 2 * len(pool) if max_parallel is None else max_parallel
+        room = max(admitted_limit + QUEUE_AHEAD - len(sent) + len(finished), 0)
         submitted = self._new_trainers(records, room)
         changes += [TrainerSubmitted(trainer) for trainer in submitted]
         all_joined = self._nodes.all_joined
         # A wait for other nodes (policies/gather.py) ends as soon as none is about to join.
-        early_s = 0.0
+        timer_early_s = 0.0
         if all_joined and not self._sent_all_joined:
-            early_s = self._config.now.decisions.gather_s
-        if wake_at_s is not None and wake_at_s <= now_s + early_s:
+            timer_early_s = self._config.now.decisions.gather_s
+        if wake_at_s is not None and wake_at_s <= now_s + timer_early_s:
             changes.append(TimerDue())
         if not changes:
             return None
         sent.mark_sent(pool, max_parallel, finished, submitted)
+        # A trainer that the core no longer has gets no decision that would take its nodes away.
         for name in finished:
             self._trainers.assign(name, frozenset(), now_s)
+        # The core knows only trainers that were sent to it.
         samples = tuple(pair for pair in self._trainers.samples_done() if pair[0] in sent)
         losses = tuple(pair for pair in self._trainers.losses() if pair[0] in sent)
         measured = self._trainers.measured(sent.takes)
@@ -343,10 +369,10 @@ class LiveWorld:
         return [for_core(record, self._config.now.learning) for record in islice(new, limit)]
 
     def _read_spool(self, now_s: PilotS) -> None:
-        """Carry out requests from the spool, in order. Each is in the registry before its file is
-        removed, so that none is lost.
+        """Carry out requests of users from the spool (a directory of request files), in order. Each
+        is in the registry before its file is removed, so that none is lost.
 
-        However many there are, a tick takes a few of them: no release waits for a bulk of
+        However many there are, a round takes a few of them: no release waits for a bulk of
         submissions.
         """
         began_s = self._clock.elapsed_s()
@@ -380,20 +406,21 @@ class LiveWorld:
         self._spool.remove(*(spool_name for spool_name, _ in submissions))
 
     def _carry_out(self, spool_name: str, request: Request) -> None:
-        """Carry out a request that is no submission, and remove its file. One that cannot be
-        carried out is noted.
+        """Carry out a request that is no submission (cancel, pause, resume), and remove its file.
+        One that cannot be carried out is noted.
         """
         try:
             carry_out(spool_name, request, self._recorder, self._trainers)
         except BFTrainerError as error:
+            # 2 is a mistake in the request; anything else, such as a full disk, concerns the pilot.
             if error.exit_status != 2:
                 raise
             self._recorder.note("spool", request.trainer, str(error))
         self._spool.remove(spool_name)
 
     def _is_drained(self) -> bool:
-        """Whether all trainers have stopped and all holders have ended, or the time for that is
-        over.
+        """Whether the pilot can end: all trainers have stopped and all holder jobs have ended, or
+        ``times.shutdown_s`` is over.
         """
         assert self._drains_since is not None
         passed_s = self._clock.elapsed_s() - self._drains_since

@@ -30,10 +30,14 @@ class Memoized(Generic[P, T]):
     __slots__ = ("_arguments", "_function", "_value")
 
     def __init__(self, function: Callable[P, T]) -> None:
+        """Remember the last call of ``function``, which must be pure."""
         self._function = function
         self._arguments: tuple[object, ...] | None = None
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> T:
+        """Return the value of the function for these arguments, computed only if they differ from
+        the last.
+        """
         assert not kwargs, "positional arguments only"
         if args != self._arguments:
             value = self._function(*args, **kwargs)

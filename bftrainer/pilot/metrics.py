@@ -50,6 +50,9 @@ class Metrics:
     """Listens to facts and keeps the numbers. Their start values come from ``registry``."""
 
     def __init__(self, registry: Registry) -> None:
+        """Declare all metrics, and take their start values from the ``registry``. Raises
+        ``UserError`` if the package prometheus-client cannot be used.
+        """
         if problem := without_client():
             raise UserError(f"metrics.port: {problem}; run pip install 'bftrainer[metrics]'")
         import prometheus_client as prometheus
@@ -60,6 +63,7 @@ class Metrics:
         def add_metric(kind: Any, name: str, text: str, *labels: str, **options: Any) -> Any:
             return kind(f"bftrainer_{name}", text, labels, registry=self.prometheus, **options)
 
+        # Each makes a metric of its kind from a name, a help text and labels.
         gauge, counter, histogram = (
             partial(add_metric, kind)
             for kind in (prometheus.Gauge, prometheus.Counter, prometheus.Histogram)
@@ -117,8 +121,8 @@ class Metrics:
         self._load_start_values(registry)
 
     def _load_start_values(self, registry: Registry) -> None:
-        """Take the start values from the registry: the status of each trainer, and the open
-        fragments with the times of their events.
+        """Take the start values from the registry: the status of each trainer, and the nodes that
+        are requested or held, with the times of their events.
         """
         self._status_of: dict[str, TrainerStatus] = {
             trainer.name: trainer.status for trainer in registry.trainers()
@@ -140,7 +144,9 @@ class Metrics:
         self._show_fragments()
 
     def hear(self, fact: PilotFact) -> None:
-        """Count a fact. Called for every fact that the pilot records."""
+        """Count a fact, such as a decision or a node that was taken. Called for every fact that the
+        pilot records.
+        """
         with self._lock:
             match fact:
                 case DecisionMade():
@@ -160,6 +166,7 @@ class Metrics:
                     for stage, seconds in fact.stages:
                         self._tick_stages.labels(stage.value).observe(seconds)
                 case NoteAdded(_, kind):
+                    # The notes of the event log that are counted, by kind.
                     counters = {
                         "failure": self._failures,
                         "poll failed": self._failed_polls,
@@ -177,10 +184,12 @@ class Metrics:
             return page
 
     def _count_stages(self, stages: dict[NodeStage, float]) -> None:
-        """Count the seconds of the stages of a fragment's way to training or back.
+        """Count how long a held node took for each stage from idle to training, or from the notice
+        to its release.
 
-        The way back counts until the payload has left; where that instant is not known, until the
-        pilot has seen the end of the holder job.
+        ``stages`` has the seconds by the instant that ends the stage. The time of a release counts
+        until the payload has left the node; where that instant is not known, until the pilot has
+        seen the end of the holder job.
         """
         for stage, stage_s in stages.items():
             self._node_stages.labels(stage.value).observe(stage_s)
@@ -193,7 +202,9 @@ class Metrics:
             self._release.observe(until_left_s)
 
     def _count_decision(self, fact: DecisionMade) -> None:
-        """Count a decision and its fallbacks, and show the nodes that it allocated."""
+        """Count a decision and the fallbacks of its solvers, and set the gauges of the nodes that
+        it allocated.
+        """
         counts, answer = fact.plan.decision.counts, fact.plan.decision.answer
         self._decisions.labels(answer.solver if answer is not None else "none").inc()
         for fallback in () if answer is None else answer.fallbacks:
@@ -222,6 +233,7 @@ class Metrics:
         """Add the usage of a trainer since the last heartbeat. The samples of a trainer that has
         ended, or that is not in the registry, are not shown.
         """
+        # A trainer that is not in the registry is looked up as DONE, which is final.
         if not self._status_of.get(usage.name, TrainerStatus.DONE).is_final:
             self._samples.labels(usage.name).set(usage.samples_done)
         self._repeated.inc(max(usage.repeated_samples, 0.0))
@@ -233,7 +245,9 @@ class Metrics:
             self._node_s.labels(use).inc(max(node_s, 0.0))
 
     def _count_fragment(self, fact: FragmentChanged) -> None:
-        """Count an event of a fragment: its request, or that it was taken, asked back or released.
+        """Count an event of a fragment (a held node): that it was requested, taken, preempted or
+        given back, or released.
+
         An event that is recorded again counts once.
         """
         times = self._fragment_times.setdefault(fact.name, {})
@@ -243,9 +257,12 @@ class Metrics:
             case FragmentEvent.TAKEN if is_new:
                 self._takes.inc()
                 self._held_count += 1
+            # "planned" begins the reason of a release because a backfill window or a time limit
+            # ends.
             case FragmentEvent.ASKED_BACK if is_new:
                 self._returns.labels(fact.reason.startswith("planned")).inc()
             case FragmentEvent.RELEASED:
+                # A request that is withdrawn before the node was taken is released as well.
                 if FragmentEvent.TAKEN in times:
                     self._held_count -= 1
                 del self._fragment_times[fact.name]

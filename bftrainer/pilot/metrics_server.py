@@ -65,6 +65,9 @@ class MetricsServer:
     """
 
     def __init__(self, metrics: Metrics, config: MetricsConfig, state_dir: Path) -> None:
+        """Open the TCP port and the Unix socket that ``config`` asks for, and serve ``metrics``
+        there. Raises ``UserError``, as the class says.
+        """
         places: list[str] = []
         ports: list[Port] = []
         if config.port is not None:
@@ -87,6 +90,7 @@ class MetricsServer:
                 places.append(str(self._socket))
             except OSError as error:
                 places.append(f"{self._socket}: not served: {error.strerror}")
+                # Not ours to remove at the end.
                 self._socket = None
         self.places = tuple(places)
         self._server = PortServer("metrics", ports)
@@ -117,6 +121,7 @@ def read_token(path: Path | None) -> str:
     except (OSError, UnicodeDecodeError) as error:
         problem = error.strerror if isinstance(error, OSError) else "not UTF-8"
         raise UserError(f"metrics.token_file: {path}: {problem}") from error
+    # Any right of the group or of others.
     if mode & 0o077:
         raise UserError(f"metrics.token_file: {path}: readable by other users, expected mode 0600")
     if len(token) < MIN_TOKEN:

@@ -72,6 +72,9 @@ class Notices:
     """
 
     def __init__(self, config: ConfigCell, registry: Registry, folder: Path, clock: Clock) -> None:
+        """Queue notices about trainers that ended while no pilot ran, if any command is configured.
+        Output of commands is kept in ``folder`` while they run.
+        """
         self._cell = config
         self._registry = registry
         self._folder = folder
@@ -90,8 +93,8 @@ class Notices:
         return self._cell.now.notices
 
     def hear(self, fact: PilotFact) -> None:
-        """Queue a notice if a change of status asks for one, and keep the times since when trainers
-        have had no nodes.
+        """Queue a notice if a ``fact`` is a change of status that asks for one, and keep the times
+        since when trainers have had no nodes.
         """
         if not isinstance(fact, TrainerChanged) or (status := fact.change.status) is None:
             return
@@ -115,6 +118,7 @@ class Notices:
         """
         if self._notices_config.starved_after_s:
             for name, since_s in list(self._without_nodes_since.items()):
+                # "starved" is the notice about a trainer that has had no nodes for long.
                 if (without_s := elapsed_s - since_s) >= self._notices_config.starved_after_s:
                     self._without_nodes_since[name] = elapsed_s  # the next notice as long after
                     text = f"no nodes for {without_s:.0f} s"
@@ -148,15 +152,18 @@ class Notices:
         return notes
 
     def _catch_up(self, now_s: HostS) -> None:
-        """Queue notices about trainers that ended while no pilot sent any, and start the time of
-        trainers without nodes. Trainers that ended before the first notice was noted are left out:
-        where none was, the event log says that notices start now, and nothing is queued.
+        """Queue notices about trainers that ended while no pilot sent any, and begin to count the
+        time of trainers without nodes.
+
+        Trainers that ended before the first notice in the event log are left out. Where there is
+        none, the log is told that notices start now, and nothing is queued.
         """
         notes = [note for note in self._registry.notes(1_000_000) if note.kind == NOTE]
         if not notes and self._notices_config.on_event:
             self._notes.append(("", "notices start with the trainers that end from now on"))
         if not notes:
             return
+        # A note of a notice reads "EVENT: how its command ended", about the trainer.
         sent = {(note.subject, note.text.partition(":")[0]) for note in notes}
         for record in self._registry.trainers():
             is_recent = record.finished_s is not None and record.finished_s >= notes[0].at_s
@@ -167,8 +174,10 @@ class Notices:
                 self._without_nodes_since[record.name] = self._clock.elapsed_s()
 
     def _queue_notice(self, record: TrainerRecord, event: str, at_s: HostS, text: str = "") -> None:
-        """Queue a notice about a trainer if the trainer or the configuration names a command; the
-        trainer's command has priority. ``text``: empty for the reason of the trainer's status.
+        """Queue a notice of an ``event`` of a trainer, if the trainer's file or the configuration
+        names a command; the trainer's command has priority.
+
+        ``text`` is empty for the reason of the trainer's status.
         """
         if not (command := record.spec.notify or tuple(self._notices_config.on_event)):
             return
@@ -195,6 +204,7 @@ class Notices:
         """Start the command of a notice, with the notice on its standard input. A command that
         cannot be run is noted, and counts as sent.
         """
+        # The command may read these instead of the JSON.
         environment = {
             **os.environ,
             "BFTRAINER_EVENT": notice.event,
@@ -227,12 +237,13 @@ class Notices:
         )
 
     def _note_end(self, command: _RunningCommand) -> None:
-        """Record how a command ended. One that still runs has run out of time, and is killed
-        first.
+        """Record how the command of a notice ended, with the first 500 bytes of its output. A
+        command that still runs has run out of time, and is killed first.
         """
         is_late = command.process.poll() is None
         if is_late:
             with suppress(ProcessLookupError):
+                # The command was started in a session of its own: what it has started ends with it.
                 os.killpg(command.process.pid, signal.SIGKILL)
         status = command.process.wait()
         command.output.seek(0)

@@ -18,8 +18,10 @@ from bftrainer.system.clock import Clock
 
 
 def build_site(config: PilotConfig, state_dir: Path, clock: Clock) -> Site:
-    """Build the site that ``nodes.holder`` names, with the settings of every driver. Raises
-    ``UserError`` if the configuration asks for what the site cannot do.
+    """Return the site that ``nodes.holder`` names (a batch scheduler, and how nodes are held
+    there), with the settings of every driver.
+
+    Raises ``UserError`` if the configuration asks for what the site cannot do.
     """
     site = find_site(config.nodes.holder).build(config, state_dir, clock)
     _check_shared_cap(site, config)
@@ -29,8 +31,8 @@ def build_site(config: PilotConfig, state_dir: Path, clock: Clock) -> Site:
 
 
 def reconfigure(site: Site, config: PilotConfig) -> tuple[str, ...]:
-    """Apply a configuration that was read again. Returns the keys of the site's table whose change
-    waits for the next start.
+    """Apply a configuration that was read again to the ``site``. Returns the keys of the site's
+    table whose change waits for the next start.
 
     The settings of drivers change for trainers that start from now on.
     """
@@ -63,8 +65,11 @@ class BatchJob:
 def batch_job(
     environment: Mapping[str, str], holder: str, state_dir: Path, clock: Clock
 ) -> BatchJob:
-    """Return the batch job that the pilot runs in. Where the holder has a scheduler, that scheduler
-    is asked; else any scheduler with a job here.
+    """Return the batch job that the pilot itself runs in, by its ``environment`` variables; one
+    with an empty id outside of any.
+
+    Where the ``holder`` (the kind of site) has a scheduler, that scheduler is asked; else any
+    scheduler with a job here.
     """
     batch = find_site(holder).batch
     if batch is None:
@@ -76,8 +81,11 @@ def batch_job(
 
 
 def _is_gone_everywhere(job: str) -> bool | None:
-    """Whether another pilot's job is over, for a pilot outside of any job, which does not know
-    whose job that is: no, if some scheduler lists it; None if none says anything.
+    """Whether another pilot's ``job`` is over, for a pilot outside of any job, which does not know
+    which scheduler the job belongs to.
+
+    False if some scheduler lists the job, True if none does and some says that it is over; None if
+    none says anything.
     """
     answers = {batch.job_is_gone(job) for _, batch in batch_systems()}
     if False in answers:
@@ -86,8 +94,8 @@ def _is_gone_everywhere(job: str) -> bool | None:
 
 
 def _check_way(site: Site, config: PilotConfig) -> None:
-    """Raise :class:`InvalidValueError` if the pilot is to free nodes for main jobs in a way that
-    the site cannot keep.
+    """Raise :class:`InvalidValueError` if ``nodes.give_way``, how the pilot frees nodes for main
+    jobs, is a value that the site does not support.
     """
     give_way = config.nodes.give_way
     if give_way == "auto" or GiveWay(give_way) in site.ways:
@@ -100,8 +108,8 @@ def _check_way(site: Site, config: PilotConfig) -> None:
 
 
 def _check_shared_cap(site: Site, config: PilotConfig) -> None:
-    """Raise :class:`InvalidValueError` if there is a cap on the nodes of all pilots, and the site
-    cannot count other pilots' nodes.
+    """Raise :class:`InvalidValueError` if ``nodes.site_max_nodes`` limits the nodes of all pilots
+    together, and the site cannot count other pilots' nodes.
     """
     if config.nodes.site_max_nodes is not None and site.peers is None:
         able = ", ".join(f'"{name}"' for name, traits in all_sites().items() if traits.shows_pilots)

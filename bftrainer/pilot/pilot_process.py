@@ -62,10 +62,10 @@ def run_pilot(
             config.times.lease_s,
             parts.job.is_gone,
         )
-        cell = ConfigCell(config)
-        notices = Notices(cell, registry, parts.state_dir, parts.clock)
+        current_config = ConfigCell(config)
+        notices = Notices(current_config, registry, parts.state_dir, parts.clock)
         metrics = Metrics(registry) if is_served(config.metrics) else None
-        subscribers = [lambda fact: parts.log(fact, cell.now.log.format), notices.hear]
+        subscribers = [lambda fact: parts.log(fact, current_config.now.log.format), notices.hear]
         clock = SteadyClock(parts.clock)
         recorder = Recorder(
             store, clock, subscribers if metrics is None else [*subscribers, metrics.hear]
@@ -80,7 +80,7 @@ def run_pilot(
             )
         launcher = DirectoryLauncher(parts.state_dir / TRAINERS, parts.site.driver)
         runtime = PilotRuntime(
-            parts, cell, recorder, clock, notices, launcher, signals, reread, hints
+            parts, current_config, recorder, clock, notices, launcher, signals, reread, hints
         )
         if metrics is not None:
             metrics_server = MetricsServer(metrics, config.metrics, parts.state_dir)
@@ -93,6 +93,7 @@ def run_pilot(
         recorder.note("pilot", "", "has ended")
         store.drop_lease()
     except UserError as error:
+        # An exit status of 2 would keep a job script from restarting the pilot.
         if is_running:
             raise PilotFailedError(f"the pilot cannot go on: {error}") from error
         if store.has_lease:

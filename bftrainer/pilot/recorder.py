@@ -52,6 +52,9 @@ class Recorder:
     def __init__(
         self, store: Store, clock: SteadyClock, subscribers: Iterable[Subscriber] = ()
     ) -> None:
+        """Write to ``store``, and convert times by ``clock``. The instants of nodes that are still
+        held are read back from the store.
+        """
         self.registry = Registry(store)
         self._writer = RegistryWriter(store)
         self._journal = JournalWriter(store)
@@ -66,8 +69,9 @@ class Recorder:
     def decision(
         self, event: Event, state: State, plan: Plan, answers: tuple[Answer, ...], took_s: float
     ) -> int:
-        """Write the plan for an event, decided on ``state`` in ``took_s`` seconds by these answers
-        of solvers. Returns its number in the journal.
+        """Write the ``plan`` for an ``event`` to the journal. Returns its number there.
+
+        It was decided on ``state`` in ``took_s`` seconds, by these ``answers`` of solvers.
         """
         number = self._journal.record(event, state, plan, answers, took_s)
         at_s = self._clock.to_host(PilotS(event.at_s))
@@ -94,8 +98,8 @@ class Recorder:
         return took
 
     def submissions(self, submissions: Sequence[Submission]) -> tuple[bool, ...]:
-        """Register submissions in one commit. Returns for each whether it is registered now: its
-        name was free, or it had been registered before.
+        """Register submitted trainers in one commit. Returns for each whether it is registered now:
+        its name was free, or it had been registered before.
         """
         at_s = self._clock.host_s()
         added = self._writer.add_all(submissions, at_s)
@@ -119,12 +123,12 @@ class Recorder:
         return after
 
     def rung(self, rung: Rung) -> None:
-        """Write that a trainer has come to a rung of a rule."""
+        """Write the value that a trainer had reported at a rung (a number of samples) of a rule."""
         self._writer.rung(rung)
 
     def usage(self, usage: tuple[Usage, ...]) -> None:
-        """Write the usage since the last call, with the heartbeat and the instants of fragments
-        that came meanwhile.
+        """Write what trainers have used since the last call, with the heartbeat and the stages that
+        held nodes have reached meanwhile.
         """
         at_s = self._clock.host_s()
         self._writer.add_usage(usage, at_s)
@@ -135,11 +139,12 @@ class Recorder:
     def write_fragment_event(
         self, name: str, event: FragmentEvent, at_s: PilotS, reason: str = ""
     ) -> None:
-        """Write a step in the life of a fragment to the audit: requested, taken, asked back or
-        released.
+        """Write a step in the life of a fragment (a held node) to the table of fragments: it was
+        requested, taken, asked back (preempted or given up) or released.
 
-        The time line has these steps under other names: ``ASKED`` is the stage ``DECIDED``,
-        ``TAKEN`` is ``OFFERED``, ``ASKED_BACK`` is ``NOTICE``, and ``RELEASED`` is ``RELEASED``.
+        The stages between an idle node and training, which are timed as well, have these steps
+        under other names: ``ASKED`` is the stage ``DECIDED``, ``TAKEN`` is ``OFFERED``,
+        ``ASKED_BACK`` is ``NOTICE``, and ``RELEASED`` is ``RELEASED``.
         """
         host_s = self._clock.to_host(at_s)
         match event:
@@ -155,27 +160,31 @@ class Recorder:
             case FragmentEvent.RELEASED:
                 self._writer.fragment_released(name, host_s, reason)
         self._pass_on(FragmentChanged(host_s, name, event, reason))
-        # The end of the time line tells the seconds of its stages (FragmentTimed): subscribers hear
-        # of the release first.
+        # Last, because it tells the seconds of all stages (FragmentTimed): subscribers hear of the
+        # release first.
         if event is FragmentEvent.RELEASED:
             self._lines.end(name, host_s)
 
     def fragment_reached(self, name: str, instants: Iterable[tuple[NodeStage, HostS]]) -> None:
-        """Process instants of a fragment that its holder knows. They are written with the next
-        heartbeat: no commit more for each node.
+        """Keep the times at which a fragment (a held node) reached stages that its holder job
+        knows, such as the start of its payload.
+
+        They are written with the next heartbeat: no commit more for each node.
         """
         for stage, at_s in instants:
             self._lines.add_instant(name, stage, at_s)
 
     def fragment_seen(self, name: str, instants: Mapping[NodeStage, PilotS]) -> None:
-        """Process instants of a fragment from before its request."""
+        """Keep the times at which a node reached stages before it was requested: when it became
+        idle, and when the pilot saw that.
+        """
         self.fragment_reached(
             name, [(stage, self._clock.to_host(at_s)) for stage, at_s in instants.items()]
         )
 
     def driver_reported(self, trainer: str, previous: TrainingTimes, latest: TrainingTimes) -> None:
-        """Process the times at which a driver's nodes came to train: those in its ``latest`` report
-        that were not in the one before (``previous``).
+        """Keep the times at which the nodes of a driver came to train: those in its ``latest``
+        report that were not in the one before (``previous``).
         """
         self._lines.add_report(trainer, previous, latest)
 

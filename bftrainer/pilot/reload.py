@@ -21,8 +21,9 @@ FIXED: dict[str, frozenset[str]] = {
 
 def merged(old: PilotConfig, fresh: PilotConfig) -> tuple[PilotConfig, tuple[str, ...]]:
     """Return the configuration to continue with after a reload, and the keys (``nodes.holder``)
-    whose change waits for the next start: in it, these have the values of ``old``, all others those
-    of ``fresh``.
+    whose change waits for the next start.
+
+    In it, these keys (:data:`FIXED`) have the values of ``old``, all others those of ``fresh``.
     """
     kept: list[str] = []
     tables: dict[str, ConfigTable] = {}
@@ -39,8 +40,9 @@ def merged(old: PilotConfig, fresh: PilotConfig) -> tuple[PilotConfig, tuple[str
 
 
 def changed(old: PilotConfig, fresh: PilotConfig) -> tuple[str, ...]:
-    """Return the keys whose values differ between two configurations, as ``table.key``. The tables
-    of sites, which the model does not declare, are compared as well.
+    """Return the keys whose values differ between two configurations, as ``table.key``.
+
+    The tables of sites, which :class:`PilotConfig` does not declare, are compared as well.
     """
     keys: list[str] = []
     site_tables = {*(old.model_extra or {}), *(fresh.model_extra or {})}

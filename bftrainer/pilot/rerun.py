@@ -50,9 +50,10 @@ class RecordedAnswers:
     name: str = "journal"
 
     def solve(self, problem: Problem) -> Answer:
-        """Return the next recorded answer. Raises :class:`RejectedAnswerError` if it is not valid
-        for this problem, is not what the exact solver gives now although it is said to be, or
-        claims more than the optimum.
+        """Return the next answer of the journal, if it is valid for this problem.
+
+        Raises :class:`RejectedAnswerError` if it is not, if it is not what the exact solver gives
+        now although it is said to be, or if it claims more than the optimum.
         """
         answer = checked(problem, self.next_answer())
         best = Exact().solve(problem)
@@ -79,13 +80,14 @@ class RecordedAnswers:
 def recorded_policy(
     settings: Settings, allocator: RecordingAllocator, may_import: Collection[str]
 ) -> Policy:
-    """Build the policy of the settings in a row of the journal. A row is data: a
-    ``module:function`` that it names is imported only if it is allowed.
+    """Return the policy of the ``settings`` in a row of the journal, which asks ``allocator`` for
+    the recorded answers.
 
-    ``allocator`` gives the policy the recorded answers. Raises :class:`InvalidValueError` for a
-    name that is not in ``may_import``.
+    The journal may come from elsewhere: a ``module:function`` that a row names is imported only if
+    it is in ``may_import``. Raises :class:`InvalidValueError` otherwise.
     """
     for kind, name in (
+        # Parameters of a policy follow a "?".
         ("policy", settings.policy.partition("?")[0]),
         ("objective", settings.objective),
     ):
@@ -107,9 +109,10 @@ def decisions_with_states(
     Starts with the first decision or, if ``shortly_before_s`` is given, at a snapshot from some
     time before it, which is fast even if the journal is long. ``may_import``: policies and
     objectives of other packages that rows may name. Raises :class:`InvalidValueError` for rows that
-    do not fit together.
+    do not fit together, as in a damaged journal.
     """
 
+    # Building the policy admits the classes of its memory, which are in the rows.
     @lru_cache
     def admit(settings: Settings) -> Policy:
         return recorded_policy(settings, RecordingAllocator(RecordedAnswers()), may_import)
@@ -153,7 +156,8 @@ def damage_error(entry: JournalEntry, error: Exception) -> InvalidValueError:
 
 
 def decide_again(store: Store, may_import: Collection[str] = ()) -> Iterator[JournalVerdict]:
-    """Yield the verdict on every decision in a journal, in order, starting from the empty state.
+    """Make every decision in a journal again, starting from the empty state; yield for each, in
+    order, what differs (:class:`JournalVerdict`).
 
     ``may_import``: policies and objectives of other packages (``module:function``) that rows may
     name.
@@ -177,9 +181,10 @@ def decide_again(store: Store, may_import: Collection[str] = ()) -> Iterator[Jou
 
 
 def _comparison_with_rerun(entry: JournalEntry, before: State, policy: Policy) -> str:
-    """Make a decision again on the state ``before`` it (:func:`decisions_with_states`). Returns how
-    the result differs from the journal; empty if it does not. An error of bftrainer's own is
-    raised.
+    """Make the decision of a journal ``entry`` again, on the state ``before`` it, and return how
+    the result differs from the journal; empty if it does not.
+
+    An error of bftrainer's own is raised.
     """
     try:
         if entry.plan.decision.kept:
@@ -204,13 +209,14 @@ def _comparison_with_rerun(entry: JournalEntry, before: State, policy: Policy) -
 
 
 def _compare_kept(entry: JournalEntry, before: State) -> str:
-    """Check a decision that kept the sizes because the policy raised an error. Returns what is
-    wrong with it; empty if nothing is.
+    """Return what is wrong with a decision that kept all sizes because the policy raised an error;
+    empty if nothing is.
 
     The error may not come again, so the policy is not asked: the decision must be legal and, where
     all nodes are of one class, have the counts from before. Of several classes, those without an
     error may have changed.
     """
+    # Pools that fill are left out: no policy decides on them.
     assignments = zip(before.active, entry.plan.nodes, strict=True)
     nodes = tuple(nodes for a, nodes in assignments if not a.trainer.fill)
     counts = tuple(map(len, nodes))

@@ -78,6 +78,10 @@ class PilotRuntime:
         reread: Callable[[], PilotConfig | None] = lambda: None,
         hints: Hints | None = None,
     ) -> None:
+        """Build the parts of a pilot and connect them. ``parts`` are its site, job and state
+        directory; ``config`` is the configuration in effect. Raises ``UserError`` if the host list
+        overlaps another pilot's.
+        """
         self._clock = clock
         self._noted_step_s = 0.0  # how far the host's clock had been set, by the latest note
         self._parts = parts
@@ -137,8 +141,9 @@ class PilotRuntime:
         return self._signals.ends or self._is_draining
 
     def tick(self) -> None:
-        """Attend to signals, to the end of the pilot's job, to notices, to the audit and to steps
-        of the host's clock.
+        """Attend to all that reaches the pilot from outside of its nodes and trainers: signals, the
+        end of the pilot's job, commands of notices, the audit, and steps of the host's clock.
+        Called in every round of the loop.
         """
         self._attend_to_job()
         if self._signals.take_reload():
@@ -149,8 +154,11 @@ class PilotRuntime:
         self._note_clock_step()
 
     def _attend_to_job(self) -> None:
-        """Begin to drain when the end of the pilot's own job is near. With job chaining, submit
-        the successor before that; a pilot that was told to end needs none.
+        """Begin to drain (to stop trainers and release nodes) when the end of the pilot's own job
+        is near.
+
+        With job chaining, a successor job is submitted before that; a pilot that was told to end
+        needs none.
         """
         if self._job_chain is None:
             self._is_draining = self._is_draining or self._signals.take_job_ends_soon()
@@ -162,8 +170,8 @@ class PilotRuntime:
             self._is_draining = self._job_chain.attend() or self._is_draining
 
     def _note_clock_step(self) -> None:
-        """Record if the host's clock was set by more than ``_MAX_SMALL_STEP_S`` since the last
-        note.
+        """Record if the host's clock was set by more than ``_MAX_SMALL_STEP_S`` since this was
+        noted last.
         """
         step_s = self._clock.step_s
         change_s = step_s - self._noted_step_s
@@ -197,8 +205,8 @@ class PilotRuntime:
         self._recorder.note("reload", "", text)
 
     def _apply_configuration(self, read: PilotConfig | None) -> str:
-        """Apply a configuration that was read again, or raise and change nothing. Returns the line
-        of the event log.
+        """Apply a configuration that was ``read`` again, or raise and change nothing. Returns the
+        line of the event log. None: there is no file.
         """
         if read is None:
             return "there is no configuration file to reread"
@@ -218,8 +226,11 @@ class PilotRuntime:
         return described(tuple(key for key in changed(old, fresh) if key not in kept), kept)
 
     def _reload_site(self, old: PilotConfig, fresh: PilotConfig) -> tuple[str, ...]:
-        """Apply the site's table and the host list: both, or neither if the list overlaps a peer
-        pilot's. Returns the keys of the site's table whose change waits for the next start.
+        """Apply the site's table and the host list of the ``fresh`` configuration: both, or neither
+        if the list overlaps another pilot's.
+
+        Returns the keys of the site's table whose change waits for the next start. Raises
+        ``UserError`` for an overlap.
         """
         site = self._parts.site
         kept = reconfigure(site, fresh)

@@ -31,8 +31,10 @@ class TickTimer:
         self._stage_start_s = now_s
 
     def ends(self) -> None:
-        """Record the tick that is over: the pilot is about to sleep, or to look again. A slow tick
-        is noted, unless one was noted less than ``_NOTE_AGAIN_S`` ago.
+        """Record the round of the loop (tick) that is over: the pilot is about to sleep, or to
+        begin the next one.
+
+        A slow tick is noted in the event log, unless one was noted less than ``_NOTE_AGAIN_S`` ago.
         """
         took = self._recorder.tick(tuple(self._stage_s.items()))
         self._stage_s = {}

@@ -1,5 +1,5 @@
-"""The time lines of held fragments: collected from facts, written with the heartbeat, complete ones
-told to the metrics.
+"""When held fragments (nodes) reached each stage from idle to training and back to their release:
+collected here, written with the heartbeat, and passed to the metrics once complete.
 """
 
 from __future__ import annotations
@@ -16,20 +16,23 @@ from bftrainer.times import HostS
 from bftrainer.wires.worker_times import TrainingTimes, WorkerTimes
 
 Complete = Callable[[str, dict[NodeStage, float]], None]
-"""Told of each fragment whose way to training, or back, is complete: its name, and the seconds of
-each stage.
+"""Called for each fragment that trains now, or that is released: with its name, and the seconds of
+each stage up to there.
 """
 
 
 class TimeLineBook:
-    """Collects the instants of each held fragment on its way to training and back, by the host's
-    clock. The first instant of each kind counts.
+    """Collects, for each held fragment (node), the times at which it reaches the stages from idle
+    to training and from the notice to its release, by the host's clock.
 
-    The last worker's end counts on the way back only: workers also end where a trainer starts
-    again.
+    The first time at each stage counts. The end of the last worker counts on the way to the release
+    only: workers also end where a trainer starts again.
     """
 
     def __init__(self, open_lines: Iterable[TimeLine], complete: Complete) -> None:
+        """Begin with the stages of fragments that are still held (``open_lines``). ``complete`` is
+        called with the seconds of each stage once a fragment trains, and once it is released.
+        """
         self._instants: dict[str, dict[NodeStage, HostS]] = {
             line.fragment: dict(line.instants) for line in open_lines
         }
@@ -43,21 +46,23 @@ class TimeLineBook:
         self._complete = complete
 
     def begin(self, fragment: str, at_s: HostS) -> None:
-        """Begin a time line: the pilot decides to hold a node."""
+        """Begin to collect the stages of a fragment that the pilot decides to hold at ``at_s``."""
         self._instants.setdefault(fragment, {NodeStage.DECIDED: at_s})
         self._names[id_of(fragment)] = fragment
 
     def add_audited(self, fragment: str, stage: NodeStage, at_s: HostS) -> None:
-        """Add an instant that the audit of fragments has a column for, so that it is not written
-        here.
+        """Add the time of a stage for which the table of fragments has a column: it is written
+        there, so not here.
         """
         if (instants := self._instants.get(fragment)) is not None:
             instants.setdefault(stage, at_s)
 
     def add_instant(self, fragment: str, stage: NodeStage, at_s: HostS, trainer: str = "") -> None:
-        """Add an instant that the audit has no column for: the caller writes it later
-        (:meth:`take_unwritten`). Only the first instant of each stage is added. The first step
-        completes the way to training.
+        """Add the time at which a fragment reached a stage that has no column in the table of
+        fragments: the caller writes it later (:meth:`take_unwritten`).
+
+        Only the first time at each stage is added. The first training step completes the stages to
+        training, which are reported then. ``trainer`` is the one that it concerns.
         """
         instants = self._instants.get(fragment)
         if instants is None or stage in instants:
@@ -68,8 +73,8 @@ class TimeLineBook:
             self._complete(fragment, stage_seconds(instants, TO_TRAINING))
 
     def add_decision(self, state: State, plan: Plan, at_s: HostS) -> None:
-        """Add the instant ``at_s`` of a decision to the fragments that it is the first to give to a
-        trainer.
+        """Add the time ``at_s`` of a decision, as the stage ``GIVEN``, to the fragments that it
+        gives to a trainer for the first time.
         """
         for active, nodes in zip(state.active, plan.nodes, strict=True):
             for name in sorted({self._fragment_of(name) for name in nodes} - self._allocated):
@@ -81,8 +86,11 @@ class TimeLineBook:
         return name if name in self._instants else slot_of(name).fragment
 
     def add_report(self, trainer: str, previous: TrainingTimes, latest: TrainingTimes) -> None:
-        """Add the instants in a driver's report ``latest`` that were not in its last report
+        """Add the times in a driver's report ``latest`` that were not in its last report
         ``previous``.
+
+        Only a worker's first step and its end are looked for: the first step brings the times
+        before it.
         """
         if latest is previous:
             return
@@ -100,8 +108,8 @@ class TimeLineBook:
                 self._last_worker_ends.pop(name, None)
 
     def _add_first_step(self, name: str, trainer: str, times: WorkerTimes) -> None:
-        """Add the instants of a worker that has made its first step: those of earlier workers do
-        not count.
+        """Add the times of a worker that has made its first step: its start, its imports, and the
+        change of the group to it. Those of earlier workers do not count.
         """
         columns = (
             (NodeStage.WORKER_STARTED, times.started_s),
@@ -114,7 +122,9 @@ class TimeLineBook:
                 self.add_instant(name, stage, HostS(at_s), trainer)
 
     def end(self, fragment: str, at_s: HostS) -> None:
-        """End the time line of a fragment whose holder job is over: its way back is complete."""
+        """End the record of a fragment whose holder job is over at ``at_s``, and report the seconds
+        of the stages of its release.
+        """
         if (end := self._last_worker_ends.pop(fragment, None)) is not None:
             end_s, trainer = end
             self.add_instant(fragment, NodeStage.WORKERS_GONE, end_s, trainer)

@@ -35,8 +35,8 @@ class NumberRanges:
     ranges: tuple[tuple[int, int, int], ...]
 
     def __contains__(self, digits: str) -> bool:
-        """Whether a range has the number ``digits`` (decimal digits only), with the same zeros in
-        front.
+        """Whether a range has the number ``digits`` (decimal digits only), written with the same
+        zeros in front: 08 is in ``[08-10]``, 8 is not.
         """
         number = int(digits)
         length_without_zeros = len(str(number))
@@ -78,17 +78,18 @@ class Claim:
 
 @lru_cache(maxsize=1024)  # other pilots' lists are the same at every poll
 def read_claim(pattern: str) -> Claim | None:
-    """Read a pattern of a host list, such as ``rack[1-4]n[01-20]`` or ``gpu*``, without expanding
-    it.
+    """Return a pattern of a host list, such as ``rack[1-4]n[01-20]`` or ``gpu*``, in a form in
+    which nodes are looked up, without expanding it.
 
     None for text that is no pattern, and for a pattern that one name could fit in so many ways that
-    comparing them would take long.
+    comparing them would take long: it comes from another user.
     """
     if len(pattern) > _MOST_LENGTH:
         return None
     parts = []
     end = 0
     for part in _PARTS.finditer(pattern):
+        # Characters before this part belong to none.
         if part.start() != end:
             return None
         parts.append(part)
@@ -109,6 +110,7 @@ def read_claim(pattern: str) -> Claim | None:
             numbers.append(ranges)
             min_digits, max_digits = ranges.digit_counts
             shape += f"([0-9]{{{min_digits},{max_digits}}})"
+            # Numbers of a fixed length are matched in one way only.
             variable_count += min_digits != max_digits
         elif wildcard:
             shape += "." if wildcard == "?" else ".*"
@@ -123,8 +125,8 @@ def read_claim(pattern: str) -> Claim | None:
 
 
 def _number_ranges(text: str) -> NumberRanges | None:
-    """Read the inside of a pair of brackets: ``08-10,12`` -> the ranges (8, 10, 2) and (12, 12, 2).
-    None if it is no list of ranges.
+    """Return the ranges in a pair of brackets, as (first, last, digits): (8, 10, 2) and (12, 12, 2)
+    for ``08-10,12``. None if the text is no list of ranges.
     """
     ranges = []
     for piece in text.split(","):
@@ -157,7 +159,7 @@ class ClaimComparison:
         """Return our nodes that a user's patterns name, sorted. Patterns that cannot be read or
         that exceed a limit are left out.
 
-        The work is added to that of the user's earlier lists.
+        The work, comparisons of a node with a range, is added to that of the user's earlier lists.
         """
         claimed_nodes: set[str] = set()
         for pattern in patterns:
@@ -172,6 +174,7 @@ class ClaimComparison:
             claim = read_claim(pattern)
             if claim is None:
                 continue
+            # Only nodes that begin as the pattern does are compared with it.
             start = bisect_left(self.nodes, claim.prefix)
             end = bisect_left(self.nodes, claim.prefix + _LAST)
             steps = claim.steps * (end - start)

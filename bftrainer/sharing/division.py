@@ -26,10 +26,11 @@ The first one spreads the turns of users, the second one those of a user's pilot
 def mean_parts(
     nodes: float, wants: Mapping[str, int], weights: Mapping[str, int] | None = None
 ) -> dict[str, float]:
-    """Divide ``nodes`` among users by weight (None: evenly), no user above its demand ``wants``.
-    Parts are averages over time, and so may be fractions.
+    """Divide ``nodes`` among users by weight (None: evenly), no user above what it wants; return
+    the part of each user.
 
-    Users of weight 0 divide what the others leave. Cost: O(U log U).
+    ``wants`` are the numbers of nodes that users want. Parts are averages over time, and so may be
+    fractions. Users of weight 0 divide what the others leave. Cost: O(U log U) for U users.
     """
     if weights is None:
         weights = dict.fromkeys(wants, 1)
@@ -37,6 +38,8 @@ def mean_parts(
     parts = dict.fromkeys(wants, 0.0)
     remaining: float = max(nodes, 0)
     total_weight = sum(weights[name] for name in weighted)
+    # Users who want least for their weight first: what they leave is divided among those that
+    # follow.
     for name in sorted(weighted, key=lambda name: wants[name] / weights[name]):
         parts[name] = min(wants[name], remaining * weights[name] / total_weight)
         if parts[name] == wants[name]:
@@ -44,6 +47,7 @@ def mean_parts(
             total_weight -= weights[name]
     unweighted = {name: wanted for name, wanted in wants.items() if not weights[name]}
     if unweighted:
+        # If a user with a weight still wants more, nothing is left.
         parts |= mean_parts(0 if total_weight else remaining, unweighted)
     return parts
 
@@ -56,13 +60,13 @@ def whole_parts(
     weights: Mapping[str, int] | None = None,
 ) -> dict[str, int]:
     """Divide ``nodes`` as :func:`mean_parts` does, but into whole nodes: each node that is left by
-    rounding goes to one user.
+    rounding goes to one user. Returns the part of each user.
 
-    ``wants`` are the users' demands, ``holds`` the nodes that they have, and ``owed`` the
+    ``wants`` are the nodes that users want, ``holds`` those that they have, and ``owed`` the
     node-seconds that they are below their mean parts so far; None for the last two: 0. Nodes left
     by rounding stay with users who hold more than the rounded part, then go to those who are owed
-    most, then to the largest fraction, then by name. Pilots that know of different debts differ
-    in idle nodes only. The sum is the smaller of ``nodes`` and all demand. Cost: O(U log U).
+    most, then to the largest fraction, then by name. Pilots that know of different debts differ in
+    idle nodes only. The sum is the smaller of ``nodes`` and all demand. Cost: O(U log U).
     """
     holds = holds or {}
     owed = owed or {}
@@ -72,6 +76,7 @@ def whole_parts(
     def precedence(name: str) -> tuple[bool, float, float, str]:
         """Return the sort key by which users get a node that is left; the smallest is first."""
         fraction = means[name] - parts[name]
+        # This user has the node already: nothing has to be moved.
         if holds.get(name, 0) > parts[name]:
             return False, 0.0, -fraction, name
         return True, -owed.get(name, 0.0), -fraction, name
@@ -92,11 +97,13 @@ def turns(
     now_s: float,
     step: float,
 ) -> dict[str, int]:
-    """Give users whose mean part is below their smallest trainer that trainer's size by turns.
+    """Return the nodes of users whose mean part is below the size of their smallest trainer: that
+    size in their turn, and 0 in the turns of others.
 
     ``room`` is the number of nodes to give, ``means`` are the users' mean parts, ``least`` the
-    sizes of their smallest trainers, and ``wants`` their demands. ``step`` is the fraction of a
-    round by which the order moves from turn to turn. The result has only users who take turns.
+    sizes of their smallest trainers, and ``wants`` the nodes that they want. ``step`` is the
+    fraction of a round by which the order moves from turn to turn. The result has only users who
+    take turns.
 
     A part of 2 nodes and a size of 8 give 8 nodes in a quarter of all spans of ``TURN_S`` and none
     in the others, in an order that all pilots compute. With more nodes, no user loses a turn.
@@ -105,7 +112,9 @@ def turns(
     turn = now_s // TURN_S + 1
     positions = {}
     for index, name in enumerate(names):
+        # Where the user is in the round, from 0 to 1; the users of one turn are spread evenly.
         phase = (turn * step + index / len(names)) % 1.0
+        # Below 1 in means / least of all turns: then it is the turn of this user.
         positions[name] = phase * least[name] / max(means[name], 1e-9)
     parts = dict.fromkeys(names, 0)
     for name in sorted(names, key=positions.__getitem__):
@@ -122,10 +131,12 @@ def parts_of(
     now_s: float = 0.0,
     owed: Mapping[str, float] | None = None,
 ) -> dict[Key, int]:
-    """Divide ``nodes`` by weight among users, and each user's part evenly among the user's pilots.
+    """Return how many of the ``nodes`` each pilot may have: they are divided by weight among users,
+    and each user's part evenly among the user's pilots.
 
-    Pilots in ``fixed`` have what they hold, as a part of their user's or beyond it; the others
-    divide the rest. ``owed`` are the users' node-seconds below their mean parts so far.
+    ``claims`` are the pilots, with what they hold and want. Pilots in ``fixed`` have what they
+    hold, as a part of their user's or beyond it; the others divide the rest. ``owed`` are the
+    users' node-seconds below their mean parts so far.
     """
     by_user: dict[str, list[Sharer]] = defaultdict(list)
     for claim in claims:
@@ -159,8 +170,8 @@ class _Group:
 
     @classmethod
     def from_pilots(cls, pilots: Sequence[Sharer], fixed: Collection[Key]) -> _Group:
-        """Sum up the claims of these pilots, of one user; those in ``fixed`` keep what they
-        hold.
+        """Return the sum of what these pilots of one user hold and want; those in ``fixed`` keep
+        what they hold.
         """
         fixed_pilots = [claim for claim in pilots if claim.key in fixed]
         dividing = [claim for claim in pilots if claim.key not in fixed]
@@ -184,9 +195,11 @@ def _group_parts(
     step: float,
     owed: Mapping[str, float] | None = None,
 ) -> dict[str, int]:
-    """Return the part of each group. First, groups whose fixed nodes exceed their part get these;
-    then groups whose part is too small for any trainer take :func:`turns`; the others divide the
-    rest. ``step`` is that of the turns, and ``owed`` as in :func:`whole_parts`.
+    """Return the part of each group: of a user's pilots together, or of one pilot.
+
+    First, groups whose pilots keep more than their part get these nodes; then groups whose part is
+    too small for any trainer take :func:`turns`; the others divide the rest. ``step`` is that of
+    the turns, and ``owed`` as in :func:`whole_parts`.
     """
     held = {name: group.held for name, group in groups.items()}
     least = {name: group.least for name, group in groups.items()}
@@ -204,6 +217,7 @@ def _group_parts(
         }
         if not settled and not had_turns:
             had_turns = True
+            # What is left when the pilots that keep their nodes have them.
             room = nodes - sum(groups[name].fixed for name in open_demand)
             means = mean_parts(nodes, open_demand, weights)
             settled = turns(room, means, least, demand, now_s, step)

@@ -33,8 +33,8 @@ OVERUSE_TIMEOUT_S = 120.0
 
 
 def believed(claim: Sharer, distrusted: Mapping[Key, Distrust], now_s: float) -> Sharer:
-    """Return a pilot's claim as it counts in the split: while the pilot is distrusted, it wants no
-    more than it holds.
+    """Return a pilot's claim as it counts in the split: while the pilot is distrusted (it has left
+    nodes idle), it wants no more than it holds.
     """
     distrust = distrusted.get(claim.key)
     # A pilot that wants no node must not seem to want those that it still holds.
@@ -50,12 +50,13 @@ def with_overusers(
     parts: Mapping[Key, int],
     newcomers: Collection[Key],
 ) -> tuple[ShareMemory, list[float]]:
-    """Record which rivals keep nodes that others lack; return the memory with them, and the times
-    at which more of them may be overusers.
+    """Return the memory with the pilots that keep nodes which others lack, and the times at which
+    more of them may become overusers.
 
-    The timeout is ``OVERUSE_TIMEOUT_S``; while no newcomer lacks nodes, it begins after the
-    ``RELEASE_PATIENCE_S`` for which a pilot may keep them. A silent pilot is measured by its fair
-    part, because ``parts`` gives it all that it holds.
+    A pilot is an overuser once it has done so for ``OVERUSE_TIMEOUT_S``; while no newcomer lacks
+    nodes, that begins after the ``RELEASE_PATIENCE_S`` for which a pilot may keep them. A silent
+    pilot (one that shows no demand) is measured by its fair part, because ``parts`` gives it all
+    that it holds.
     """
     starved = starved_pilots(facts, memory, parts)
     starved_by_silent = starved_pilots(facts, memory, fair_parts)
@@ -76,8 +77,10 @@ def with_overusers(
             timeout_s = patience_s
             limit = parts[key]
             victims = starved
+        # It holds no more than its part, or nobody lacks what it keeps.
         if claim.holds <= limit or not victims:
             continue
+        # A pilot with a new name inherits the time of its user.
         earliest_s = user_since.get(claim.user, facts.now_s)
         since_s = min(memory.overuse_since.get(key, facts.now_s), earliest_s)
         overuse_since[key] = since_s
@@ -92,8 +95,10 @@ def with_overusers(
 def _overuse_since_by_user(
     facts: SplitFacts, memory: ShareMemory, parts: Mapping[Key, int]
 ) -> dict[str, float]:
-    """Return since when the pilots of each user together hold too much: a pilot can be renamed at
-    any time, a user cannot.
+    """Return since when the pilots of each user keep nodes that others lack, for users whose pilots
+    together hold more than their parts.
+
+    It is by user because a pilot can be renamed at any time, a user cannot.
     """
     holds: Counter[str] = Counter()
     user_parts: Counter[str] = Counter()
@@ -110,8 +115,10 @@ def _overuse_since_by_user(
 def with_distrust(
     memory: ShareMemory, facts: SplitFacts, parts: Mapping[Key, int], timeout_s: float
 ) -> tuple[ShareMemory, list[float]]:
-    """Distrust pilots that leave nodes idle below their parts for ``timeout_s``; return the memory
-    with them, and the times at which that may change.
+    """Return the memory with the pilots distrusted that leave nodes idle below their parts for
+    ``timeout_s``, and the times at which that may change.
+
+    A distrusted pilot counts as if it wanted no more than it holds.
     """
     # Records of pilots that left are kept for their users' new pilots.
     unused_since = {
@@ -137,7 +144,8 @@ def with_distrust(
 def _leaves_nodes_idle(claim: Sharer, facts: SplitFacts, parts: Mapping[Key, int]) -> bool:
     """Whether a pilot below its part leaves nodes idle that it could take.
 
-    While this pilot holds too much, a pilot that says it is short does not.
+    While this pilot (our own) holds too much, one that says it is short does not: it finds no idle
+    node, and what it lacks is held here.
     """
     if claim.holds >= parts[claim.key] or not claim.usable(facts.idle):
         return False
@@ -146,15 +154,16 @@ def _leaves_nodes_idle(claim: Sharer, facts: SplitFacts, parts: Mapping[Key, int
 
 
 def _unused_since_s(claim: Sharer, memory: ShareMemory, now_s: float) -> float:
-    """Return since when a pilot leaves nodes idle; the clock starts again when it holds another
-    number.
+    """Return since when a pilot leaves nodes idle; now if it holds another number of nodes than
+    then, since it does take nodes.
     """
     since_s, held = memory.unused_since.get(claim.key, (now_s, claim.holds))
     return since_s if held == claim.holds else now_s
 
 
 def _longer_distrust(claim: Sharer, previous: Distrust | None, now_s: float) -> Distrust:
-    """Return a distrust that lasts twice as long as the ``previous`` one, or ``DISTRUST_S``.
+    """Return a distrust that lasts twice as long as the ``previous`` one, up to ``MAX_DISTRUST_S``;
+    without one, ``DISTRUST_S``.
 
     It ends at a multiple of its duration, so that all pilots end it at the same moment, although
     they may have begun it at different times.

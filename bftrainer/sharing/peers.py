@@ -28,10 +28,11 @@ _MOST_CHARACTERS = 60
 
 
 def overlap(hosts: tuple[str, ...], others: Iterable[PeerPilot], nodes: Iterable[str]) -> str:
-    """Return a message about the first peer pilot whose host list has ``nodes`` of the cluster that
-    ``hosts`` has as well: which nodes, and whose pilot it is. Empty if there is none.
+    """Return a message about the first other pilot whose host list has nodes of ours: which nodes,
+    and whose pilot it is. Empty if there is none.
 
-    A pilot without a list claims nothing: it uses whatever is idle, first come, first served.
+    ``hosts`` is our list, ``nodes`` are all of the cluster. A pilot without a list claims nothing:
+    it uses whatever is idle, first come, first served.
     """
     own = host_patterns(hosts)
     comparison = ClaimComparison(sorted(node for node in nodes if node in own))
@@ -57,6 +58,7 @@ def rivals(others: Iterable[PeerPilot], usable: Sequence[str]) -> tuple[Sharer, 
         nodes = frozenset(comparison.claimed(other.user, other.hosts)) if other.hosts else None
         if nodes is not None and not nodes:  # its list has none of our nodes
             continue
+        # It cannot want more of our nodes than it may use.
         limit = len(usable if nodes is None else nodes)
         sharers.append(
             Sharer(
@@ -80,13 +82,13 @@ def claim_hosts(
     hosts: tuple[str, ...],
     refused_by: str | None = None,
 ) -> str:
-    """Announce our host list to the other pilots, then check that no node of it is in the list of
-    one of them. Returns a warning for the event log, empty if there is none. Raises ``UserError``
-    for a node in two lists; with ``refused_by``, for pilots of this user only.
+    """Announce our host list to the other pilots, then check that no node of it is in one of their
+    lists. Returns a warning for the event log, empty if there is none.
 
-    The announcement comes first, so that of two pilots that start at once at least one sees the
-    other. A check that cannot be made now is only a warning: a pilot that comes back while the
-    scheduler is down must reach its trainers.
+    Raises ``UserError`` for a node in two lists; with ``refused_by``, a user, only for pilots of
+    this user, and others are a warning. The announcement comes first, so that of two pilots that
+    start at once at least one sees the other. A check that cannot be made now is only a warning: a
+    pilot that comes back while the scheduler is down must reach its trainers.
     """
     if peers is None:
         return ""
@@ -124,7 +126,8 @@ def ask_peers(peers: PeerPilots | None, nodes: NodesConfig) -> tuple[PeerPilot, 
 def peer_holders(
     nodes: NodesConfig, observation: Observation, others: tuple[PeerPilot, ...] | None
 ) -> tuple[str, ...]:
-    """Return the job ids of the peer pilots' holders, which count towards ``nodes.site_max_nodes``.
+    """Return the job ids of the other pilots' holder jobs, which count towards
+    ``nodes.site_max_nodes``, the cap on the nodes of all pilots.
 
     Raises ``UserError`` where there is such a cap and the site hides other users' jobs: hidden is
     not none.
@@ -149,8 +152,8 @@ def room_beside(peer_holders: Sequence[str], site_max_nodes: int | None) -> floa
 def surplus(
     fragments: Iterable[str], peer_holders: Iterable[str], site_max_nodes: int | None
 ) -> tuple[str, ...]:
-    """Return our fragments above the shared cap, which have to be released: of the holders of all
-    pilots, the latest ones by job id.
+    """Return our fragments (held nodes) above the cap on the nodes of all pilots, which have to be
+    released: of the holder jobs of all pilots, the latest ones by job id.
 
     ``peer_holders`` are the job ids of the other pilots' holders. All pilots count in the same
     order, so only one of two that raced gives way.
@@ -158,6 +161,7 @@ def surplus(
     if site_max_nodes is None:
         return ()
     ours = [(_job_number(job_of(name)), name) for name in fragments]
+    # Without a name: they count, and are not ours to release.
     theirs = [(_job_number(job), "") for job in peer_holders]
     return tuple(name for _, name in sorted([*ours, *theirs])[site_max_nodes:] if name)
 

@@ -100,7 +100,9 @@ class ShareMemory:
 
 
 def with_departures(memory: ShareMemory, others: Sequence[Sharer], now_s: float) -> ShareMemory:
-    """Hand the record of pilots that have left to their users' new pilots; drop old distrust."""
+    """Return the memory in which the records of pilots that have left belong to their users' new
+    pilots, and old distrust is dropped. ``others`` are the pilots that are there.
+    """
     holds = {pilot.key: pilot.holds for pilot in others}
     distrusted = {
         key: distrust
@@ -114,27 +116,31 @@ def with_departures(memory: ShareMemory, others: Sequence[Sharer], now_s: float)
 def _inherited_records(
     records: Mapping[Key, _Record], others: Sequence[Sharer], memory: ShareMemory
 ) -> dict[Key, _Record]:
-    """Return the records by pilot, with that of a pilot that left given to its user's new pilot,
+    """Return the ``records`` by pilot; that of a pilot that left goes to its user's new pilot,
     because pilots can be renamed.
+
+    Without a new pilot it is kept for one, under the name ``DEPARTED``, which no pilot can have.
     """
     present = {pilot.key for pilot in others}
     newest = {pilot.user: pilot.key for pilot in others if pilot.key not in memory.first_seen_s}
     inherited: dict[Key, _Record] = {}
     for key, record in records.items():
         user = key[0]
-        # Without a new pilot, the record waits for one under a name that stands for none.
         heir = key if key in present else newest.get(user, (user, DEPARTED))
         inherited[heir] = record
     return inherited
 
 
 def with_capacity(memory: ShareMemory, visible: int, max_nodes: float, now_s: float) -> ShareMemory:
-    """Set the number of nodes to divide: the most that were seen within ``SETTLE_S``, so that a
-    node on its way from one holder to another is not missing.
+    """Return the memory with the number of nodes to divide: the most that were ``visible`` within
+    the last ``SETTLE_S``, at most ``max_nodes``.
+
+    So a node on its way from one holder to another is not missing.
     """
     counts = list(memory.recent_capacities)
     if counts:
         counts[-1] = now_s, counts[-1][1]  # the last number was true until now
+    # Only larger numbers than the present one matter later; they fall from the first to the last.
     larger = [
         (seen_s, nodes)
         for seen_s, nodes in counts
@@ -145,8 +151,10 @@ def with_capacity(memory: ShareMemory, visible: int, max_nodes: float, now_s: fl
 
 
 def with_time_passed(memory: ShareMemory, now_s: float) -> ShareMemory:
-    """Bring the memory to ``now_s``: add up the deficits since the last split, and let old deficits
-    and arrivals fade.
+    """Return the memory at ``now_s``: the deficits since the last split are added up, and old
+    deficits and arrivals fade by their half-lives.
+
+    A deficit is how many nodes a user is below its part.
     """
     elapsed_s = memory.elapsed_s(now_s)
     kept_deficit = 0.5 ** (elapsed_s / DEFICIT_HALF_LIFE_S)
@@ -158,6 +166,7 @@ def with_time_passed(memory: ShareMemory, now_s: float) -> ShareMemory:
     recent_arrivals = {
         user: count * kept_arrivals for user, count in memory.recent_arrivals.items()
     }
+    # The time of a pilot that is away does not count.
     unused_since = {
         key: (_without_absence(key, since_s, elapsed_s), held)
         for key, (since_s, held) in memory.unused_since.items()
@@ -172,5 +181,7 @@ def with_time_passed(memory: ShareMemory, now_s: float) -> ShareMemory:
 
 
 def _without_absence(key: Key, since_s: float, elapsed_s: float) -> float:
-    """Stop the clock of an unused node while the pilot that left it idle is away."""
+    """Return the time since when a pilot leaves nodes idle, moved on by ``elapsed_s`` if the pilot
+    is away: its clock stands still.
+    """
     return since_s + elapsed_s if key[1] == DEPARTED else since_s

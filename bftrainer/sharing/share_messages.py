@@ -15,7 +15,7 @@ WEIGHTED_PART = "a part of"
 
 
 def explanation_of(facts: SplitFacts, memory: ShareMemory, parts: Mapping[Key, int]) -> str:
-    """Explain this pilot's part in one sentence."""
+    """Return in one sentence how large this pilot's part of the nodes is, and why."""
     own = facts.own
     part = parts[own.key]
     weights = {claim.user: claim.weight for claim in facts.claims}
@@ -26,6 +26,7 @@ def explanation_of(facts: SplitFacts, memory: ShareMemory, parts: Mapping[Key, i
             f"{WEIGHTED_PART} {part} of {counted(memory.capacity, 'node')} by weight "
             f"{own.weight} of {total}"
         )
+    # Its part is below the size of its smallest trainer, and it is not its turn.
     if part == 0 < min(own.weight, own.demand):
         text += f", fewer than a trainer's {own.least}: it has turns"
     return text
@@ -33,7 +34,8 @@ def explanation_of(facts: SplitFacts, memory: ShareMemory, parts: Mapping[Key, i
 
 def announcement_of(facts: SplitFacts, memory: ShareMemory) -> tuple[int, ...]:
     """Return what makes a new message about the part worth sending: the number of users without
-    those who come and go, this user's weight, and the total weight.
+    those who come and go, this user's weight, and the total weight. If none of these has changed,
+    no message is sent.
     """
     weights = {
         claim.user: claim.weight for claim in facts.claims if not memory.is_restless(claim.user)

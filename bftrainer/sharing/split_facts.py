@@ -46,7 +46,9 @@ def has_too_few(claim: Sharer, parts: Mapping[Key, int]) -> bool:
 
 
 def lacking_nodes(facts: SplitFacts, memory: ShareMemory, parts: Mapping[Key, int]) -> list[Sharer]:
-    """Return the rivals that lack nodes, without those of users who come and go."""
+    """Return the other pilots that hold well below their part, without those of users who come and
+    go.
+    """
     return [
         claim
         for claim in facts.rivals
@@ -55,7 +57,9 @@ def lacking_nodes(facts: SplitFacts, memory: ShareMemory, parts: Mapping[Key, in
 
 
 def with_deficits(memory: ShareMemory, facts: SplitFacts) -> ShareMemory:
-    """Record how far each user is below its mean part now, and when each rival was first seen."""
+    """Return the memory with how many nodes each user is below its mean part now (negative: above),
+    and with when each other pilot was first seen.
+    """
     wants: Counter[str] = Counter()
     holds: Counter[str] = Counter()
     for claim in facts.claims:
@@ -75,8 +79,8 @@ def with_deficits(memory: ShareMemory, facts: SplitFacts) -> ShareMemory:
 
 
 def newcomers_of(facts: SplitFacts, memory: ShareMemory) -> frozenset[Key]:
-    """Return the pilots that are new or have no nodes, and those that were or had none and have
-    lacked nodes since.
+    """Return the newcomers: pilots that were first seen lately or have no nodes, and those that
+    were newcomers at the last split and have lacked nodes since.
     """
     recent = frozenset(
         key
@@ -91,7 +95,12 @@ def newcomers_of(facts: SplitFacts, memory: ShareMemory) -> frozenset[Key]:
 def with_arrivals(
     memory: ShareMemory, facts: SplitFacts, parts: Mapping[Key, int], newcomers: Collection[Key]
 ) -> ShareMemory:
-    """Count how often each user reappears; the count halves every ``ARRIVAL_HALF_LIFE_S``."""
+    """Return the memory with the recent arrivals of each user counted: how often it came back, new
+    or without nodes, and lacked some.
+
+    The count halves every ``ARRIVAL_HALF_LIFE_S``, and has an upper limit, so that it is forgotten
+    in time.
+    """
     present = frozenset(
         claim.user for claim in facts.rivals if claim.key in newcomers and has_too_few(claim, parts)
     )
@@ -104,8 +113,8 @@ def with_arrivals(
 def starved_pilots(
     facts: SplitFacts, memory: ShareMemory, parts: Mapping[Key, int]
 ) -> list[Sharer]:
-    """Return the pilots that lack nodes and find none idle, without those of users who come and
-    go.
+    """Return the pilots that lack nodes and find none idle that they could take, without those of
+    users who come and go.
     """
     return [
         claim

@@ -45,11 +45,14 @@ def audit_solver(time_limit_s: float, restricted_license: bool) -> Allocator:
 
 
 def audited(problem: Problem, value: float, solver: Allocator, time_limit_s: float) -> AuditVerdict:
-    """Compare the ``value`` of a decision (Eqn 16) with the optimum that ``solver`` proves.
+    """Compare the ``value`` of a decision (the objective, Eqn 16) with the optimum that a MILP
+    ``solver`` proves for the same ``problem``; return the verdict.
 
-    A difference in either direction is reported: with a lower value the decision was not optimal;
-    with a higher one the solver has called a worse answer optimal. An error of the solver
-    (:class:`~bftrainer.errors.BFTrainerError`) becomes a verdict too.
+    It is EQUAL within the tolerance; SKIPPED if the solver proves no optimum, for lack of time
+    (``time_limit_s``) or of a license; and else DIFFERS. A difference in either direction is
+    reported: with a lower value the decision was not optimal; with a higher one the solver has
+    called a worse answer optimal. No :class:`~bftrainer.errors.BFTrainerError` leaves this
+    function: it becomes a verdict.
     """
     try:
         answer = solver.solve(problem)
@@ -58,8 +61,10 @@ def audited(problem: Problem, value: float, solver: Allocator, time_limit_s: flo
             AuditResult.SKIPPED, reason=_no_optimum_reason(error.reason, time_limit_s)
         )
     except BFTrainerError as error:
+        # Any other error is no lack of time or license: the solver or its answer is faulty.
         return AuditVerdict(AuditResult.DIFFERS, solver.name, reason=str(error))
     if answer.status is not Status.OPTIMAL:
+        # The last fallback is that of the solver that was asked last.
         cause = answer.fallbacks[-1].reason if answer.fallbacks else Reason.TIME_LIMIT
         return AuditVerdict(
             AuditResult.SKIPPED, answer.solver, reason=_no_optimum_reason(cause, time_limit_s)

@@ -42,8 +42,11 @@ class Chain:
     def solve(self, problem: Problem) -> Answer:
         """Return the optimum, or the best known counts, with every fallback that led there.
 
-        Raises ``NoFeasibleCountsError`` and ``SolverError``, as the class says.
+        ``fallbacks`` of the answer lists each solver that was asked before without proving an
+        optimum, and why. Raises ``NoFeasibleCountsError`` and ``SolverError``, as the class says.
         """
+        # Before any solver: its own report that a problem is infeasible is then a fault of the
+        # solver, and a reason to ask the next one.
         require_feasible(problem)
         fallbacks: list[Fallback] = []
         best: Answer | None = None
@@ -70,9 +73,12 @@ class Chain:
         """Return the better of the ``best`` answer so far and the current map, if no solver proved
         an optimum.
 
+        The current map is the present count of each trainer: with these counts nothing is rescaled.
         Raises ``SolverError`` if no solver is installed and licensed, or if there is neither an
         answer nor a legal current map.
         """
+        # No later event brings a solver that is not there: the present counts would be kept for
+        # ever.
         if all(fallback.reason in ABSENT for fallback in fallbacks):
             raise self._chain_error(fallbacks)
         counts = current_map(problem)
@@ -85,8 +91,8 @@ class Chain:
         return replace(best, fallbacks=fallbacks)
 
     def _chain_error(self, fallbacks: tuple[Fallback, ...]) -> SolverError:
-        """Build the error of a chain that found no answer: with one fallback its own, else a list
-        of all.
+        """Return the error of a chain whose solvers gave no answer: that of its only solver, else
+        one that lists the failures of all.
         """
         if len(fallbacks) == 1:
             return SolverError(fallbacks[0].solver, fallbacks[0].reason, fallbacks[0].detail)
@@ -102,8 +108,10 @@ class Chain:
 
 
 def _better_answer(incumbent: Answer | None, candidate: Answer) -> Answer:
-    """Return the answer with the higher value; of equal ones a proven optimum, else the
-    ``incumbent``.
+    """Return the answer with the higher value; of two that are equal within the tolerance, the
+    ``candidate`` if its optimum is proven, else the ``incumbent``.
+
+    The ``incumbent`` is the best answer so far (None: there is none).
     """
     if incumbent is None:
         return candidate
@@ -136,9 +144,9 @@ def build_allocator(
     answer is checked as well.
 
     ``auto`` is ``exact``, which proves the same optimum in milliseconds. ``milp`` is the chain of
-    the paper's MILP. Without ``restricted_license``, Gurobi is not used with the license in its
-    package, which forbids production; replays and experiments may use that license. Raises
-    :class:`UnknownNameError`.
+    the paper's MILP. ``time_limit_s`` is that of each MILP solver. Without ``restricted_license``,
+    Gurobi is not used with the license in its package, which forbids production; replays and
+    experiments may use that license. Raises :class:`UnknownNameError`.
     """
     if name not in _SOLVERS:
         raise UnknownNameError("solver", name, _SOLVERS)

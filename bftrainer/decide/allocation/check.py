@@ -16,10 +16,11 @@ VALUE_TOLERANCE = 1e-6
 
 
 def checked(problem: Problem, answer: Answer) -> Answer:
-    """Return the answer with its objective recomputed from the counts (Eqn 16), if it breaks no
-    rule.
+    """Return the solver's answer with its objective value recomputed from the counts (Eqn 16).
 
-    Raises :class:`RejectedAnswerError` if it does.
+    Raises :class:`RejectedAnswerError` if the counts break a rule (a size that is not legal, more
+    nodes than the pool has), or if the value that the solver claims differs from the recomputed one
+    by more than ``VALUE_TOLERANCE``.
     """
     check_counts(problem.demands, problem.pool_size, answer.counts)
     value = objective_value(problem, answer.counts)
@@ -37,7 +38,8 @@ def require_feasible(problem: Problem) -> None:
     """Raise :class:`NoFeasibleCountsError` if even the smallest legal sizes together exceed the
     pool.
 
-    The test is complete: every smallest size is legal, and nothing else couples the demands.
+    Only demands with listed ``sizes`` count: all others may get 0 nodes. The test is complete:
+    every smallest size is legal, and nothing else couples the demands.
     """
     smallest = sum(min(demand.sizes) for demand in problem.demands if demand.sizes is not None)
     if smallest > problem.pool_size:

@@ -23,7 +23,7 @@ class Sized(Protocol):
 
 def check_counts(trainers: Sequence[Sized], pool_size: int, counts: Sequence[int]) -> None:
     """Check that there is one count per trainer, all are legal (Eqn 3), and their sum fits the pool
-    (Eqn 5).
+    of ``pool_size`` nodes (Eqn 5).
 
     Raises :class:`RejectedAnswerError`.
     """
@@ -44,7 +44,8 @@ def check_counts(trainers: Sequence[Sized], pool_size: int, counts: Sequence[int
 
 
 def check_decision(state: State, decision: Decision) -> None:
-    """Check the counts of a decision (Eqns 3, 5), and the nodes that it names (Eqns 5, 6).
+    """Check the counts of a policy's decision (Eqns 3, 5), and the nodes that it names for
+    trainers, if any (Eqns 5, 6).
 
     Raises :class:`RejectedAnswerError`.
     """
@@ -79,6 +80,8 @@ def _check_named(state: State, decision: Decision) -> None:
                 "cannot have: the node is not in the "
                 "pool, or not of the trainer's class"
             )
+        # Eqn 6: a trainer either keeps all its nodes or takes no new ones. Both at once would move
+        # it.
         if not (nodes <= active.nodes or nodes >= active.nodes):
             raise RejectedAnswerError(
                 f"the named nodes move trainer {active.trainer.id} from "
@@ -93,8 +96,8 @@ def _check_named(state: State, decision: Decision) -> None:
 
 
 def _add_nodes(taken: set[str], nodes: Collection[str], trainer: str) -> None:
-    """Add the nodes of one trainer to ``taken``, those of the others so far. Raises
-    :class:`RejectedAnswerError` if another trainer has one of them.
+    """Add the ``nodes`` of one ``trainer`` to ``taken``, those of the trainers before it. Raises
+    :class:`RejectedAnswerError` if one of them has such a node already.
 
     The caller passes all present nodes of a trainer for which none are named, even where it
     shrinks: it is not decided yet which ones it gives up.
@@ -110,9 +113,10 @@ def still_named(
     state: State, decision: Decision, counts: Sequence[int]
 ) -> tuple[tuple[str, Nodes], ...]:
     """Return the named nodes of ``decision`` that remain valid when a wrapper of the policy changes
-    its counts to ``counts``.
+    its counts to ``counts``, as (trainer id, its nodes).
 
-    A trainer keeps its names if its count is unchanged and no other trainer keeps one of the nodes.
+    A wrapper is a policy that asks another one and then limits its counts. A trainer keeps its
+    names if its count is unchanged and none of its nodes may still belong to another trainer.
     """
     if not decision.nodes or tuple(counts) == decision.counts:
         return decision.nodes
@@ -122,6 +126,7 @@ def still_named(
         for admitted, count, decided in zip(state.active, counts, decision.counts, strict=True)
         if count == decided and admitted.trainer.id in named
     }
+    # All others are placed again, and may keep any of their present nodes.
     nodes_of_others: Nodes = frozenset().union(
         *(admitted.nodes for admitted in state.active if admitted.trainer.id not in unchanged)
     )

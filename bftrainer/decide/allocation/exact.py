@@ -62,11 +62,12 @@ class Exact:
 
 @lru_cache(maxsize=64)
 def _optimal_counts(problem: Problem) -> tuple[tuple[int, ...], float]:
-    """Return the optimal counts and their value.
+    """Return the optimal counts, one per demand, and their value (Eqn 16).
 
     The result is cached, because three events in ten leave the problem as it was: a trainer was
     submitted behind others, or nothing was rescaled.
     """
+    # No count above the size of the pool can be chosen.
     table = gains(problem)[:, : problem.pool_size + 1]
     counts = _best_counts(_integer_scores(problem, table), problem.pool_size)
     return tuple(counts.tolist()), math.fsum(_entries_at(table, counts).tolist())
@@ -74,38 +75,48 @@ def _optimal_counts(problem: Problem) -> tuple[tuple[int, ...], float]:
 
 def _integer_scores(problem: Problem, gained: GainTable) -> Ints:
     """Return the gains as integers, shape (J, width), less a small penalty for each rescale (the
-    tie rule).
+    tie rule of the module).
 
-    An illegal count has the score ``_ILLEGAL``.
+    ``gained`` has one row per trainer and one column per node count, in floats. An illegal count
+    has the score ``_ILLEGAL``.
     """
     legal = gained > -np.inf
-    trainers, width = gained.shape
+    trainer_count, width = gained.shape
     table = np.where(legal, gained, 0.0)
     largest = max(float(table.max()), -float(table.min()))
-    bits = min(_RESOLUTION_BITS, _BITS - max(trainers, width).bit_length())
+    # The largest gain becomes about 2^bits: as fine as the module says, or coarser where the sum of
+    # J scores, or a price times a count, would not fit into 64 bits.
+    bits = min(_RESOLUTION_BITS, _BITS - max(trainer_count, width).bit_length())
     # A power of two: gains with few digits stay exact.
     scores: Ints = np.rint(np.ldexp(table, bits - math.frexp(largest)[1])).astype(np.int64)
     standing = np.array([c.standing for c in problem.demands])
     # A rescale costs more than the roundings of J gains can add up to.
-    scores -= (np.arange(width) != standing[:, None]) * (4 * (trainers + 1))
+    scores -= (np.arange(width) != standing[:, None]) * (4 * (trainer_count + 1))
     scores[~legal] = _ILLEGAL
     return scores
 
 
 def _entries_at(table: npt.NDArray[_Number], counts: Ints) -> npt.NDArray[_Number]:
-    """Return the entry of each trainer's row at its count."""
+    """Return the entry of each row of ``table`` (a trainer) in the column of its count, one per
+    trainer.
+    """
     return table[np.arange(len(counts)), counts]
 
 
 def _best_counts(scores: Ints, pool: int) -> Ints:
     """Return the counts with the largest total score that fit the pool, by steps 1 to 4 of the
     module.
+
+    ``scores`` has one row per trainer and one column per count; ``pool`` is the number of nodes.
     """
+    # At a price of 0 each trainer takes its best count, whatever the others take.
     unlimited = _choices_at_price(scores, 0)
     if unlimited.nodes <= pool:  # no competition
         return unlimited.counts
     price, bound, counts = _best_price(scores, pool, unlimited)
     value = int(_entries_at(scores, counts).sum())
+    # What each choice costs against the best one of its trainer, at the price. A count whose loss
+    # exceeds the gap between the bound and a known allocation is in no optimum (step 3).
     reduced = scores - price * np.arange(scores.shape[1])
     loss = reduced.max(axis=1, keepdims=True) - reduced
     return _dynamic_program(scores, loss <= bound - value, pool)
@@ -123,8 +134,12 @@ class _Choices:
     nodes: int
 
     def dual_at(self, price: int, pool: int) -> int:
-        """Return the value at another ``price`` of the tangent that these choices are to the dual
-        bound.
+        """Return the upper bound at another ``price`` that follows from these choices: their total
+        score plus the price of the nodes of the ``pool`` that they leave (less, of those they
+        lack).
+
+        As a function of the price this is a line, which touches the dual bound D(p) of
+        :func:`_best_price` where these choices are the best ones.
         """
         return self.score + price * (pool - self.nodes)
 
@@ -147,18 +162,21 @@ def _best_price(scores: Ints, pool: int, unlimited: _Choices) -> tuple[int, int,
     """Return the node price that minimizes the dual bound, the bound there, and good counts that
     fit the pool.
 
-    The dual D(p) = sum_j max_n (score - p n) + p * pool is convex and piecewise linear; each choice
-    of counts is a tangent. The search starts with a tangent that needs too many nodes
-    (``unlimited``) and one that fits (the smallest legal counts). The next price is where the two
-    cross; the choices there replace one of them, until no tangent lies above.
+    The dual D(p) = sum_j max_n (score - p n) + p * pool is never below the best total score. It is
+    convex and piecewise linear; each choice of counts is a tangent. The search starts with a
+    tangent that needs too many nodes (``unlimited``) and one that fits (the smallest legal counts).
+    The next price is where the two cross; the choices there replace one of them, until no tangent
+    lies above.
     """
     too_many = unlimited
+    # argmax of True and False: the first legal count of each row.
     smallest = (scores > _ILLEGAL).argmax(axis=1)
     fitting = _choices_at(scores, smallest)
     while True:
         price = (too_many.score - fitting.score) // (too_many.nodes - fitting.nodes)
         choices = _choices_at_price(scores, price)
         bound = choices.dual_at(price, pool)
+        # D(p) is no higher than the crossing of the two tangents, so the crossing is its minimum.
         if bound <= too_many.dual_at(price, pool):
             return price, bound, _feasible_counts(scores, fitting.counts, too_many.counts, pool)
         if choices.nodes > pool:
@@ -168,11 +186,11 @@ def _best_price(scores: Ints, pool: int, unlimited: _Choices) -> tuple[int, int,
 
 
 def _feasible_counts(scores: Ints, fitting: Ints, too_many: Ints, pool: int) -> Ints:
-    """Turn the choices at the best price into a good allocation that fits the pool.
+    """Return a good allocation that fits the pool, made from the choices at the best price.
 
-    ``fitting`` are counts that need no more than the pool, ``too_many`` counts that need more. Two
-    repairs are tried, and the better one is returned: ``fitting`` filled up, and ``too_many`` with
-    one trainer shrunk.
+    ``fitting`` are counts that need no more nodes than the pool has, ``too_many`` counts that need
+    more. Two repairs are tried, and the one with the higher total score is returned: ``fitting``
+    filled up, and ``too_many`` with one trainer shrunk.
     """
     filled_up = _filled_up(scores, fitting, too_many, pool)
     shrunk = _with_one_shrunk(scores, too_many, pool)
@@ -188,7 +206,8 @@ def _filled_up(scores: Ints, fitting: Ints, too_many: Ints, pool: int) -> Ints:
     """Return counts that fit the pool: ``fitting``, in which one trainer after the other gets its
     count of ``too_many`` while there is room.
 
-    Then the remaining nodes are given by the best single change of a count, until none gains.
+    Then, again and again, the one change of one trainer's count that raises the total score most is
+    made, among those for which enough nodes are free, until none raises it.
     """
     counts: Ints = fitting.copy()
     free = pool - int(counts.sum())
@@ -199,7 +218,9 @@ def _filled_up(scores: Ints, fitting: Ints, too_many: Ints, pool: int) -> Ints:
     n = np.arange(scores.shape[1])
     while free > 0:
         change = scores - _entries_at(scores, counts)[:, None]
+        # Not enough nodes are free for these: 0 is never chosen.
         change[n > counts[:, None] + free] = 0
+        # The index in the flat table, as row (trainer) and column (count).
         j, count = divmod(int(change.argmax()), len(n))
         if change[j, count] <= 0:
             break
@@ -209,15 +230,17 @@ def _filled_up(scores: Ints, fitting: Ints, too_many: Ints, pool: int) -> Ints:
 
 
 def _with_one_shrunk(scores: Ints, too_many: Ints, pool: int) -> Ints | None:
-    """Return the counts ``too_many`` with one trainer shrunk until they fit the pool: the one that
-    loses least by it.
+    """Return the counts ``too_many`` with one trainer shrunk until they fit the pool: the trainer
+    whose score falls least.
 
-    None if no trainer can shrink that far.
+    None if no trainer alone can shrink that far.
     """
     excess = int(too_many.sum()) - pool
     change = scores - _entries_at(scores, too_many)[:, None]
+    # A trainer has to give up the whole excess alone.
     change[np.arange(scores.shape[1]) > too_many[:, None] - excess] = _ILLEGAL
     j, count = divmod(int(change.argmax()), scores.shape[1])
+    # If every entry is excluded, argmax finds one of them all the same.
     if scores[j, count] <= _ILLEGAL or count > too_many[j] - excess:
         return None
     counts: Ints = too_many.copy()
@@ -226,18 +249,22 @@ def _with_one_shrunk(scores: Ints, too_many: Ints, pool: int) -> Ints | None:
 
 
 def _dynamic_program(scores: Ints, survivors: npt.NDArray[np.bool_], pool: int) -> Ints:
-    """Return the optimal counts among the ``survivors`` (True; shape (J, width)), by dynamic
+    """Return the counts with the largest total score among the ``survivors``, by dynamic
     programming.
 
-    best[m] is the largest score of the trainers so far on m nodes beyond their smallest surviving
-    counts. The program goes from the last trainer to the first, so that backtracking gives the
-    first trainer as many nodes as any optimum does.
+    ``survivors`` is True for each count (column) of a trainer (row) that step 3 of the module has
+    not dropped. best[m] is the largest score of the trainers so far on m nodes beyond their
+    smallest surviving counts. The program goes from the last trainer to the first, so that
+    backtracking gives the first trainer as many nodes as any optimum does.
     """
     smallest = survivors.argmax(axis=1)
+    # The nodes that are left once every trainer has its smallest surviving count.
     room = pool - int(smallest.sum())
     survivors = survivors & (np.arange(survivors.shape[1]) <= smallest[:, None] + room)
     trainers, counts = np.nonzero(survivors)
     extras, gained = counts - smallest[trainers], scores[trainers, counts]
+    # trainers, counts, extras and gained are flat lists of all surviving counts; those of trainer j
+    # are in positions ends[j] to ends[j + 1].
     ends = [0, *np.cumsum(survivors.sum(axis=1)).tolist()]
     best = np.zeros(1, dtype=np.int64)
     stages: list[tuple[int, Ints]] = []
@@ -247,6 +274,7 @@ def _dynamic_program(scores: Ints, survivors: npt.NDArray[np.bool_], pool: int) 
             best, chosen = _extend_program(best, extras[entries][::-1], gained[entries][::-1], room)
             stages.append((j, chosen))
     totals: Ints = smallest.copy()
+    # Of totals with equal scores, argmax finds the first: the fewest nodes.
     remaining = int(best.argmax())
     for j, chosen in reversed(stages):
         extra = int(chosen[remaining])
@@ -257,14 +285,16 @@ def _dynamic_program(scores: Ints, survivors: npt.NDArray[np.bool_], pool: int) 
 
 def _extend_program(best: Ints, extras: Ints, gained: Ints, room: int) -> tuple[Ints, Ints]:
     """Extend the program by one trainer, whose surviving counts are ``extras`` above its smallest
-    one.
+    one, with the scores ``gained``.
 
-    Returns, for each total m, the new best[m] = max over the extras of best[m - extra] +
-    ``gained``, and the extra of that maximum. ``extras`` must fall, so that of equal ones the
-    larger is chosen.
+    Returns, for each total m of at most ``room``, the new best[m] = max over the extras of best[m -
+    extra] + ``gained``, and the extra of that maximum. ``extras`` must fall, so that of equal ones
+    the larger is chosen.
     """
     largest = int(extras[0])
     length = min(len(best) + largest, room + 1)
+    # best[m - extra] for every m and extra at once: totals below 0 and beyond the table read
+    # _ILLEGAL.
     padded = np.full(largest + length, _ILLEGAL, dtype=np.int64)
     padded[largest : largest + len(best)] = best
     m = np.arange(length)

@@ -25,7 +25,10 @@ GainTable = npt.NDArray[np.float64]
 def gains(problem: Problem) -> GainTable:
     """Return the gains of all demands at 0 .. max(max_nodes) nodes, shape (J, N^max + 1).
 
-    An entry is -inf where the count is not legal (Eqn 3). Cost: O(J * N^max) in a few numpy calls.
+    A gain is what a trainer contributes to the objective (the summand of Eqn 16) on that many
+    nodes: its value within T_fwd less the cost of the rescale from its present count, times its
+    weight. An entry is -inf where the count is not legal (Eqn 3). Cost: O(J * N^max) in a few numpy
+    calls.
     """
     demands = problem.demands
     width = 1 + max((demand.max_nodes for demand in demands), default=0)
@@ -46,6 +49,7 @@ def gains(problem: Problem) -> GainTable:
     standing = standing_floats.astype(np.int64)
     standing_values = _values_at(values, demands, standing)
     up_cost, down_cost = standing_values * up_s, standing_values * down_s
+    # The indices of the demands for which has_two_costs is true.
     two_costs = [
         j
         for j, demand in enumerate(demands)
@@ -61,9 +65,11 @@ def gains(problem: Problem) -> GainTable:
     else:
         values[values > -np.inf] = 0.0  # 0 times -inf is no number
     all_rows = np.arange(len(demands))
+    # The count that a trainer has costs no rescale: its entry is put back below.
     unchanged = values[all_rows, standing]
     values -= np.where(np.arange(width) > standing[:, None], up_cost[:, None], down_cost[:, None])
     values[all_rows, standing] = unchanged
+    # These rows were computed with other costs than R_up and R_dw.
     if two_cost_gains is not None:
         values[two_costs] = two_cost_gains
     if problem.weights:
@@ -72,8 +78,8 @@ def gains(problem: Problem) -> GainTable:
 
 
 def objective_value(problem: Problem, counts: Sequence[int]) -> float:
-    """Return the objective (Eqn 16) of integer counts, one per demand; -inf if a count is not
-    legal.
+    """Return the objective (Eqn 16) of integer counts, one per demand: the weighted sum of their
+    gains; -inf if a count is not legal.
     """
     weights = problem.weights or (1.0,) * len(counts)
     # A trainer without nodes that gets none adds 0, unless its gain differs from Eqn 16 or 0 may
@@ -88,7 +94,9 @@ def objective_value(problem: Problem, counts: Sequence[int]) -> float:
 
 
 def gain(demand: TrainerDemand, n: int, forward_s: float) -> float:
-    """Return the summand of Eqn 16 for one demand at ``n`` nodes; -inf if ``n`` is not legal."""
+    """Return the summand of Eqn 16 for one demand at ``n`` nodes: its value within ``forward_s``
+    seconds (T_fwd) less the cost of the rescale; -inf if ``n`` is not legal.
+    """
     if not demand.is_legal(n):
         return -np.inf
     # A short cut for most trainers at most events: without a rescale there is no cost.
@@ -125,7 +133,12 @@ class CostTerms:
 
 
 def costs_of(demand: TrainerDemand) -> CostTerms:
-    """Return the cost terms of one demand, in the objective's unit."""
+    """Return the cost terms of one demand, in the objective's unit: seconds of lost training times
+    the value per second that is lost.
+
+    Without a pending start (old nodes that train while new ones start) they are those of Eqns 13
+    and 14 and, with two costs, of :mod:`~bftrainer.decide.allocation.two_costs`.
+    """
     standing_value, pending = demand.value.at(demand.standing), demand.pending
     if pending is None:
         return CostTerms(
@@ -133,6 +146,8 @@ def costs_of(demand: TrainerDemand) -> CostTerms:
             down=standing_value * demand.scale_down_s,
             kept=demand.standing,
             ramp=demand.ramp_s,
+            # "down" charges the stall at the old size; with two costs the stall counts at the new
+            # size, so the difference is credited for each unit of value that is given up.
             lost=-demand.scale_down_s if demand.has_two_costs else 0.0,
         )
     training_value = demand.value.at(pending.training)
@@ -147,9 +162,11 @@ def costs_of(demand: TrainerDemand) -> CostTerms:
 
 
 def rescale_cost(demand: TrainerDemand, n: int) -> float:
-    """Return the cost of a rescale from the standing count to ``n``: O_j(C_j) * R_j (Eqns 13, 16).
+    """Return the cost of a rescale from the standing count C_j to ``n``: O_j(C_j) * R_j (Eqns 13,
+    16).
 
-    If old nodes train on while new ones start, it is the cost of
+    The standing count is the present number of nodes, or 0 where that is below the minimum. If old
+    nodes train on while new ones start, the result is the cost of
     :mod:`~bftrainer.decide.allocation.two_costs` instead.
     """
     standing = demand.standing
@@ -159,11 +176,12 @@ def rescale_cost(demand: TrainerDemand, n: int) -> float:
     total = 0.0
     if n > standing:
         total = cost.up
-    elif n < cost.kept:
+    elif n < cost.kept:  # from kept to standing, only nodes that do not train yet are given up
         total = cost.down
     if not demand.has_two_costs:
         return total
     value = demand.value.at(n)
+    # With the kept nodes or fewer, the pending switch and its stall do not take place.
     canceled = cost.canceled if n <= cost.kept else 0.0
     total += cost.ramp * max(value - demand.value.at(standing), 0.0) - canceled
     if n < cost.kept:
@@ -174,11 +192,11 @@ def rescale_cost(demand: TrainerDemand, n: int) -> float:
 def _two_cost_gains(
     values: GainTable, demands: Sequence[TrainerDemand], forward_s: float
 ) -> GainTable:
-    """Return the :func:`gain` of every count at once, for trainers whose old nodes train on while
-    new ones start.
+    """Return the :func:`gain` of every count at once, shape (J, width), for trainers whose old
+    nodes train on while new ones start.
 
     ``values`` are O_j(n), one row per trainer; the costs are :class:`CostTerms`, added up as in
-    :func:`rescale_cost`.
+    :func:`rescale_cost`. ``forward_s`` is T_fwd.
     """
     costs = [costs_of(demand) for demand in demands]
     up, down, kept, ramp, lost, canceled = _array_columns(
@@ -192,6 +210,7 @@ def _two_cost_gains(
         ]
     )
     legal, n = values > -np.inf, np.arange(values.shape[1])
+    # 0 for now: -inf times a cost of 0 would not be a number.
     per_s = np.where(legal, values, 0.0)
     gained: GainTable = left_s * per_s - np.where(n > standing, up, 0.0)
     gained -= np.where(n < kept, down, 0.0)
@@ -212,9 +231,11 @@ def _array_columns(rows: Sequence[tuple[float, ...]]) -> GainTable:
 def _values_at(
     values: GainTable, demands: Sequence[TrainerDemand], standing: npt.NDArray[np.int64]
 ) -> GainTable:
-    """Return O_j(C_j) of every trainer from the table ``values``.
+    """Return O_j(C_j) of every trainer, its value at its standing (present) count, from the table
+    ``values``.
 
-    For a standing count that is not legal (not in ``sizes``), the value comes from the curve.
+    A standing count may not be legal (not in ``sizes``), so that the table has -inf there; its
+    value comes from the curve then.
     """
     standing_values: GainTable = values[np.arange(len(demands)), standing]
     for j in np.flatnonzero(np.isneginf(standing_values)).tolist():
@@ -225,10 +246,12 @@ def _values_at(
 def _value_table(
     demands: Sequence[TrainerDemand], width: int, largest: GainTable, smallest: GainTable
 ) -> GainTable:
-    """Return O_j(n) of all demands for n = 0 .. ``width`` - 1; -inf where n is not legal.
+    """Return O_j(n) of all demands for n = 0 .. ``width`` - 1, shape (J, ``width``); -inf where n
+    is not legal.
 
-    ``largest`` and ``smallest`` are N_j^max and N_j^min of all demands. One call interpolates all
-    curves: each has a stretch of the x axis to itself.
+    ``largest`` and ``smallest`` are N_j^max and N_j^min of all demands. One call of numpy.interp
+    interpolates all curves: they are laid one behind the other on one x axis, each shifted to a
+    stretch of its own.
     """
     # Trainers of one model share a curve.
     curves = {id(demand.value): demand.value for demand in demands}
@@ -236,6 +259,7 @@ def _value_table(
     nodes: list[int] = []
     per_s: list[float] = []
     start = 0
+    # Longer than any curve, so that no two overlap.
     stretch = 1 + max([curve.nodes[-1] for curve in curves.values()])
     for curve in curves.values():
         nodes.append(start)
@@ -248,6 +272,7 @@ def _value_table(
         [row[id(demand.value)] for demand in demands]
     ]
     values[n > largest[:, None]] = -np.inf
+    # 0 nodes stay legal below the smallest size.
     for j in np.flatnonzero(smallest > 1).tolist():
         values[j, 1 : demands[j].min_nodes] = -np.inf
     listed = [j for j, demand in enumerate(demands) if demand.sizes is not None]

@@ -58,8 +58,10 @@ class Gurobi:
     _too_large: tuple[int, int] | None = field(default=None, init=False)
 
     def solve(self, problem: Problem) -> Answer:
-        """Return the optimum; at the time limit the better of the incumbent and the current map
-        (paper 3.6).
+        """Return the optimum; at the time limit the better of the incumbent (Gurobi's best
+        solution) and the current map, the present counts (paper 3.6).
+
+        Raises ``SolverError``, as the class says.
         """
         # First, so that a missing solver fails for an empty model as well.
         package, environment = self._started_package()
@@ -67,6 +69,7 @@ class Gurobi:
         if (empty := without_variables(problem, milp, self.name)) is not None:
             return empty
         size = (len(milp.objective), len(milp.row_lower))
+        # size is (variables, rows). A model that is at least as large in both was refused before.
         if self._too_large and size[0] >= self._too_large[0] and size[1] >= self._too_large[1]:
             raise SolverError(self.name, Reason.TOO_LARGE, _size_text(size))
         try:
@@ -81,8 +84,8 @@ class Gurobi:
             raise SolverError(self.name, reason, f"error {error.errno}: {error}") from error
 
     def _started_package(self) -> tuple[Any, Any]:
-        """Return the module gurobipy and its started environment. A failure is remembered and
-        raised again.
+        """Return the module gurobipy and its started environment, which every model needs. A
+        failure is remembered, and raised again at the next call.
         """
         if self._unusable is not None:
             raise SolverError(self.name, self._unusable.reason, self._unusable.detail)
@@ -114,8 +117,10 @@ class Gurobi:
     def _answer(
         self, package: Any, model: Any, variables: list[Any], problem: Problem, milp: Milp
     ) -> Answer:
-        """Turn the state in which Gurobi ended into an answer. Raises ``SolverError`` where there
-        is none.
+        """Turn the state in which Gurobi ended into an answer, with the counts of its solution.
+        Raises ``SolverError`` where there is none.
+
+        ``variables`` are Gurobi's, in the order of the columns of ``milp``.
         """
         statuses = package.GRB.Status
         x = model.getAttr("X", variables) if model.SolCount > 0 else None
@@ -149,22 +154,24 @@ def is_restricted(package: Any) -> bool:
 def _gurobi_model(
     package: Any, environment: Any, milp: Milp, time_limit_s: float
 ) -> Iterator[tuple[Any, list[Any]]]:
-    """Build the Gurobi model of a MILP; yields it with its variables, and frees it at the end."""
+    """Build the Gurobi model of a MILP; yields (model, its variables in the order of the columns),
+    and frees the model at the end.
+    """
     with package.Model(env=environment) as model:
         for parameter, value in {**PARAMETERS, "TimeLimit": time_limit_s}.items():
             model.setParam(parameter, value)
         types = {True: package.GRB.INTEGER, False: package.GRB.CONTINUOUS}
-        kinds = [types[is_integer] for is_integer in milp.integer.tolist()]
-        n = len(kinds)
+        variable_types = [types[is_integer] for is_integer in milp.integer.tolist()]
+        variable_count = len(variable_types)
         # The matrix interface for rows needs scipy. Row by row takes under a microsecond per entry.
         added = model.addVars(
-            n,
+            variable_count,
             lb=milp.lower.tolist(),
             ub=milp.upper.tolist(),
             obj=milp.objective.tolist(),
-            vtype=kinds,
+            vtype=variable_types,
         )
-        variables = [added[i] for i in range(n)]
+        variables = [added[i] for i in range(variable_count)]
         starts, columns, values = (
             milp.row_start.tolist(),
             milp.row_column.tolist(),
@@ -175,12 +182,14 @@ def _gurobi_model(
             row = package.LinExpr(
                 values[start:end], [variables[column] for column in columns[start:end]]
             )
+            # Gurobi has one side per constraint: a row with two different bounds becomes two.
             if lower > -package.GRB.INFINITY:
                 model.addLConstr(
                     row, package.GRB.EQUAL if lower == upper else package.GRB.GREATER_EQUAL, lower
                 )
             if upper < package.GRB.INFINITY and lower != upper:
                 model.addLConstr(row, package.GRB.LESS_EQUAL, upper)
+        # The numbers only give the order in which variables of a set are adjacent.
         for weights in milp.sos2:
             model.addSOS(
                 package.GRB.SOS_TYPE2,
@@ -209,6 +218,7 @@ class License:
     detail: str
 
     def __str__(self) -> str:
+        """The one line that ``doctor`` prints: version, kind and expiry, or what is wrong."""
         if self.version is None or not self.usable:
             return self.detail
         kind = "restricted, non-production" if self.restricted else "full size"
@@ -221,8 +231,8 @@ def find_license(load: Callable[[], Any] = load) -> License:
     """Find out by trial which license Gurobi has: only the restricted one rejects a model of 2,001
     variables.
 
-    Parameters and attributes do not name the kind of license (gurobipy 11 to 13); the expiry date
-    is an attribute.
+    Returns what ``doctor`` shows. ``load`` imports the package. Parameters and attributes do not
+    name the kind of license (gurobipy 11 to 13); the expiry date is an attribute.
     """
     try:
         package = load()
@@ -237,6 +247,7 @@ def find_license(load: Callable[[], Any] = load) -> License:
     version = ".".join(map(str, package.gurobi.version()))
     try:
         with package.Model(env=_gurobi_environment(package)) as model:
+            # One more than the restricted license allows.
             model.addVars(2001, ub=1.0)
             model.update()
             expires = _license_date(model.getAttr("LicenseExpiration"))
@@ -260,8 +271,8 @@ def find_license(load: Callable[[], Any] = load) -> License:
 
 
 def _license_date(yyyymmdd: int) -> str | None:
-    """Return 20271129 as 2027-11-29; None for a license that does not expire, which has 99999999
-    or 0.
+    """Return the date 20271129 as the text 2027-11-29; None for a license that does not expire,
+    which has 99999999 or 0.
     """
     text = str(yyyymmdd)
     if len(text) != 8 or text >= "99990000":

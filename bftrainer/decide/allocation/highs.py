@@ -66,8 +66,10 @@ class Highs:
     load: Callable[[], Any] = load
 
     def solve(self, problem: Problem) -> Answer:
-        """Return the optimum; at the time limit the better of the incumbent and the current map
-        (paper 3.6).
+        """Return the optimum; at the time limit the better of the incumbent (the best solution that
+        HiGHS has) and the current map, the present counts (paper 3.6).
+
+        Raises ``SolverError``, as the class says.
         """
         milp = build(problem, native_sos=False)
         if (empty := without_variables(problem, milp, self.name)) is not None:
@@ -86,8 +88,8 @@ class Highs:
         return self._answer(highspy, solver, problem, milp)
 
     def _answer(self, highspy: Any, solver: Any, problem: Problem, milp: Milp) -> Answer:
-        """Turn the state in which HiGHS ended into an answer. Raises ``SolverError`` where there is
-        none.
+        """Turn the state in which HiGHS ended into an answer, with the counts of its solution.
+        Raises ``SolverError`` where there is none.
         """
         status = solver.getModelStatus()
         info = solver.getInfo()
@@ -107,7 +109,7 @@ class Highs:
 
 
 def silent_solver(highspy: Any) -> Any:
-    """Return a HiGHS that prints nothing.
+    """Return a new HiGHS solver that prints nothing.
 
     HiGHS 1.16 prints a banner on descriptor 1, amid the JSON of a command, as soon as callbacks are
     enabled, which highspy does before its constructor returns. So output is switched off at that
@@ -138,12 +140,14 @@ def loaded(highspy: Any, milp: Milp, name: str, options: Mapping[str, object]) -
         len(milp.row_value),
         int(highspy.MatrixFormat.kRowwise),
         int(highspy.ObjSense.kMaximize),
+        # The constant of the objective.
         0.0,
         milp.objective,
         milp.lower,
         milp.upper,
         milp.row_lower,
         milp.row_upper,
+        # HiGHS takes the starts only; the last entry of row_start is the end of the last row.
         milp.row_start[:-1],
         milp.row_column,
         milp.row_value,

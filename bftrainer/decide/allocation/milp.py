@@ -67,9 +67,11 @@ class Milp:
     counted_nodes: Floats
 
     def counts(self, x: Sequence[float] | Floats) -> tuple[int, ...]:
-        """Return the counts N_j of a solution ``x``, rounded.
+        """Return the counts N_j of a solution ``x`` (one value per column), one per trainer,
+        rounded.
 
-        A solver's integers are integral only to its tolerance.
+        A trainer's count is the sum of what its columns give it. A solver's integers are integral
+        only to its tolerance.
         """
         nodes = np.zeros(self.trainers)
         np.add.at(
@@ -81,8 +83,8 @@ class Milp:
 def build(problem: Problem, *, native_sos: bool) -> Milp:
     """Return the full model (3.5) of a problem.
 
-    Without ``native_sos``, binaries enforce that at most two adjacent weights are above 0, one per
-    segment.
+    With ``native_sos`` the solver itself enforces that at most two adjacent weights of a value
+    curve are above 0 (SOS2). Without, binaries do, one per segment.
     """
     model = ConstraintRows(native_sos)
     for j in range(len(problem.demands)):
@@ -97,7 +99,8 @@ def build(problem: Problem, *, native_sos: bool) -> Milp:
 
 
 def breakpoints(demand: TrainerDemand, largest: int) -> list[tuple[int, float]]:
-    """Return the breakpoints (N_j^i, s_j^i) of a demand's value curve, cut at ``largest`` nodes.
+    """Return the breakpoints (N_j^i, s_j^i) of a demand's value curve, as (nodes, value per
+    second), cut at ``largest`` nodes.
 
     They are (0, 0), (N_min, O(N_min)), the curve's points strictly inside, and (largest,
     O(largest)).
@@ -112,12 +115,14 @@ def breakpoints(demand: TrainerDemand, largest: int) -> list[tuple[int, float]]:
 
 
 def is_concave(points: Sequence[tuple[int, float]]) -> bool:
-    """Whether a curve through these points is concave: each segment is at most as steep as the one
-    before.
+    """Whether a curve through these points (nodes, value) is concave: each segment is at most as
+    steep as the one before.
 
-    Then the maximum needs no SOS2.
+    Then the maximum needs no SOS2: interpolating between distant breakpoints is never worth more
+    than between adjacent ones.
     """
     return all(
+        # The two slopes, compared without dividing: counts and differences are positive.
         (v1 - v0) * (n2 - n1) >= (v2 - v1) * (n1 - n0)
         for (n0, v0), (n1, v1), (n2, v2) in zip(points, points[1:], points[2:], strict=False)
     )
@@ -163,17 +168,20 @@ class ConstraintRows:
             return
         segments = [self.binary() for _ in weights[1:]]
         self.row(1, 1, [(s, 1.0) for s in segments])
+        # Weight i belongs to the segments before and behind its breakpoint, the first and the last
+        # to one only.
         for i, w in enumerate(weights):
             self.row(-np.inf, 0, [(w, 1.0), *((s, -1.0) for s in segments[max(i - 1, 0) : i + 1])])
 
     def milp(self, trainers: int) -> Milp:
         """Return the model as arrays, with the objective scaled so that its largest possible value,
-        ``total``, is ``SCALED_TOTAL``.
+        ``total``, is ``SCALED_TOTAL``. ``trainers`` is the number of demands.
         """
         objective, lower, upper, integer = _columns(self.variables, 4)
         row_lower, row_upper, _ = zip(*self.rows, strict=True)
         columns, values = _columns((entry for *_, entries in self.rows for entry in entries), 2)
         owner, counted, nodes = _columns(self.counted, 3)
+        # 1 where nothing has a value: there is nothing to scale.
         scale = self.total / SCALED_TOTAL or 1.0
         return Milp(
             objective=np.array(objective, dtype=np.float64) / scale,
@@ -202,19 +210,22 @@ def _columns(rows: Iterable[tuple[float, ...]], width: int) -> Sequence[tuple[fl
 def _add_listed(
     model: ConstraintRows, problem: Problem, j: int, demand: TrainerDemand, sizes: tuple[int, ...]
 ) -> None:
-    """Add a trainer with listed sizes: one binary per legal size, with its gain (the summand of Eqn
-    16) as objective.
+    """Add a trainer with listed sizes to the model: one binary per legal size, with its gain (the
+    summand of Eqn 16) as objective.
+
+    ``j`` is the index of the ``demand``, and ``sizes`` are its legal counts.
     """
     gains = [gain(demand, n, problem.forward_s) for n in sizes]
     choices = [model.binary(value) for value in gains]
+    # Exactly one of the sizes is chosen.
     model.row(1, 1, [(b, 1.0) for b in choices])
     model.counted.extend((j, b, n) for b, n in zip(choices, sizes, strict=True))
     model.total += max(map(abs, gains))
 
 
 def _add_curve(model: ConstraintRows, problem: Problem, j: int, demand: TrainerDemand) -> None:
-    """Add a trainer that may get 0 or N_min .. N_max nodes (Eqn 3), with a piecewise linear value
-    curve.
+    """Add to the model a trainer that may get 0 or N_min .. N_max nodes (Eqn 3), with a piecewise
+    linear value curve. ``j`` is the index of the ``demand``.
     """
     largest = min(demand.max_nodes, problem.pool_size)
     points = breakpoints(demand, largest)
@@ -304,6 +315,7 @@ def _add_rescale_cost(
     column of N_j, and ``largest`` its M.
     """
     standing, kept = demand.standing, costs.kept
+    # Then no variable is needed that says whether the trainer grows or shrinks.
     if not (costs.up or costs.down or costs.lost):
         return None
     model.total += max(abs(costs.up), costs.down)

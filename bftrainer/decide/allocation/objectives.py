@@ -23,13 +23,16 @@ from bftrainer.errors import InvalidValueError
 
 
 def equal_share(trainers: Sequence[Trainer], pool_size: int) -> float:
-    """Return the equal share of the pool, in nodes per trainer.
+    """Return the equal share of a pool of ``pool_size`` nodes, in nodes per trainer (a fraction).
 
-    The nodes that a trainer cannot use because of its largest size are shared by the others.
+    The nodes that a trainer cannot use because of its largest size are shared by the others. If
+    every trainer can have its largest size, it is the whole pool.
     """
     nodes_left = float(pool_size)
     trainers_left = len(trainers)
     for largest in sorted(trainer.max_nodes for trainer in trainers):
+        # From the smallest maximum on: once a trainer can use an equal share of what is left, all
+        # that follow can.
         if largest * trainers_left >= nodes_left:
             return nodes_left / trainers_left
         nodes_left -= largest  # it has all that it can use, which is less than the share
@@ -38,15 +41,16 @@ def equal_share(trainers: Sequence[Trainer], pool_size: int) -> float:
 
 
 def equal_share_rate(trainer: Trainer, share: float) -> float:
-    """Return the samples per second of a trainer that has ``share`` nodes on average.
+    """Return the samples per second of a trainer that has ``share`` nodes on average (a fraction).
 
-    That is the upper concave envelope of O_j, from (0, 0): a share between two sizes, or below the
-    smallest, is reached in turns of larger and smaller sizes. Therefore a single bad point of a
-    curve, such as one node that thrashes, does not make the other points look fast: n nodes are
-    never worth more than max(1, n / share) times the share.
+    That is the upper concave envelope of its rates O_j, from (0, 0): a share between two sizes, or
+    below the smallest, is reached in turns of larger and smaller sizes. Therefore a single bad
+    point of a curve, such as one node that thrashes, does not make the other points look fast: n
+    nodes are never worth more than max(1, n / share) times the share.
     """
     nodes, per_s = envelope(trainer)
     i = bisect_right(nodes, share)
+    # Beyond the last corner more nodes bring nothing.
     if i == len(nodes):
         return per_s[-1]
     return per_s[i - 1] + (per_s[i] - per_s[i - 1]) * (share - nodes[i - 1]) / (
@@ -55,8 +59,8 @@ def equal_share_rate(trainer: Trainer, share: float) -> float:
 
 
 def _envelope_sizes(trainer: Trainer) -> tuple[int, ...]:
-    """Return the sizes that can be corners of the envelope: the listed sizes, or the bounds and the
-    breakpoints between them.
+    """Return the sizes that can be corners of the envelope, rising: the listed sizes or, without a
+    list, the smallest and the largest size and the curve's breakpoints between them.
     """
     if trainer.sizes is not None:
         return sizes_of(trainer)
@@ -66,12 +70,18 @@ def _envelope_sizes(trainer: Trainer) -> tuple[int, ...]:
 
 @lru_cache(maxsize=8192)
 def envelope(trainer: Trainer) -> tuple[tuple[int, ...], tuple[float, ...]]:
-    """Return the node counts and the rates of the envelope's corners, rising from (0, 0)."""
+    """Return the corners of the upper concave envelope of a trainer's rates: the node counts, and
+    the samples per second at each, both rising from 0.
+
+    The envelope is the lowest concave curve from (0, 0) that no rate exceeds.
+    """
     nodes, per_s = [0], [0.0]
     for n in _envelope_sizes(trainer):
         rate = trainer.curve.at(n)
+        # No faster than a smaller size: the trainer would use the smaller one.
         if rate <= per_s[-1]:
             continue
+        # A corner that the line to the new one passes above is none.
         while len(nodes) > 1 and _is_on_or_below(
             nodes[-2], per_s[-2], nodes[-1], per_s[-1], n, rate
         ):
@@ -83,7 +93,9 @@ def envelope(trainer: Trainer) -> tuple[tuple[int, ...], tuple[float, ...]]:
 
 
 def _is_on_or_below(n0: int, rate0: float, n1: int, rate1: float, n2: int, rate2: float) -> bool:
-    """Whether the middle point is on or below the line between the others."""
+    """Whether the middle point (``n1``, ``rate1``) is on or below the line between the other two,
+    which are at fewer (``n0``) and more (``n2``) nodes.
+    """
     return (rate1 - rate0) * (n2 - n0) <= (rate2 - rate0) * (n1 - n0)
 
 
@@ -114,7 +126,10 @@ class Objective:
     forward_s: float = 120.0
 
     def of(self, state: State) -> tuple[Curve, ...]:
-        """Return the value curve of every admitted trainer, in the order of ``State.active``."""
+        """Return the value curve of every admitted trainer, in the order of ``State.active``: its
+        ``value``, divided by its rate on an equal share and multiplied by its ``weight`` where the
+        objective has these.
+        """
         trainers = [active.trainer for active in state.active]
         curves = [self.value(active.trainer, active.remaining_samples) for active in state.active]
         relative = self.among(trainers, curves, len(state.pool))
@@ -129,9 +144,12 @@ class Objective:
     def among(
         self, trainers: Sequence[Trainer], curves: Sequence[Curve], pool_size: int
     ) -> Sequence[Curve]:
-        """Return the value curves of trainers that share a pool of ``pool_size`` nodes.
+        """Return the value curves of trainers that share a pool of ``pool_size`` nodes, in their
+        order.
 
-        ``curves`` are their ``value`` alone; they are returned unchanged without ``share_rate``.
+        ``curves`` are their ``value`` alone, without regard to each other. With ``share_rate`` each
+        is divided by the trainer's rate on an equal share of the pool; without, they are returned
+        unchanged.
         """
         if self.share_rate is None or not trainers:
             return curves
@@ -160,8 +178,12 @@ def speed_of_one(trainer: Trainer, remaining: float | None) -> Curve:
 
 
 def priority(trainer: Trainer, remaining: float | None) -> Curve:
-    """Value a trainer by priority_j * O_j(n). With ``share_rate``, this is the weighted relative
-    speed, which means the same for every model.
+    """Value a trainer by priority_j * O_j(n). Since the objective also divides by the rate on an
+    equal share (``share_rate``), this is the weighted relative speed, which means the same for
+    every model.
+
+    Raises :class:`InvalidValueError` for a priority of 0, which would make the trainer worth
+    nothing.
     """
     if trainer.priority == 0:
         raise InvalidValueError(
@@ -171,10 +193,12 @@ def priority(trainer: Trainer, remaining: float | None) -> Curve:
 
 
 def progress(trainer: Trainer, remaining: float | None) -> Curve:
-    """Value a trainer by O_j(n) over its remaining samples, which favors one that is nearly done.
+    """Value a trainer by O_j(n) over its ``remaining`` samples, which favors one that is nearly
+    done.
 
     The remaining samples count as at least a minute at full size. Otherwise a trainer one sample
-    from its end would outweigh all others together.
+    from its end would outweigh all others together. Raises :class:`InvalidValueError` for a trainer
+    of unknown length (None).
     """
     if remaining is None:
         raise InvalidValueError(
@@ -182,27 +206,31 @@ def progress(trainer: Trainer, remaining: float | None) -> Curve:
             "(remaining_samples)"
         )
     least = 60.0 * trainer.curve.at(trainer.max_nodes)
+    # 1 for a trainer that is done and makes no progress: nothing is divided by 0.
     return _divided_curve(trainer.curve, max(remaining, least) or 1.0)
 
 
 def growth_weight(active: Active, now_s: float) -> float:
-    """Return |dE| per sample, with E relative to its first value.
+    """Return by how much the evaluation function E (the loss) of a trainer changes per sample,
+    relative to its first value.
 
     Times O_j(n), this is the change of the evaluation function per second on n nodes. The optimum
     then puts nodes where E falls most per node-second, the growth efficiency of [FlowCon Eqns 4.1,
     4.2]. Before its second report a trainer counts as if a fifth of its samples brought the whole
     reduction [FlowCon 3.1]. A trainer whose E does not change keeps a thousandth of that, so that a
-    later change is still seen.
+    later change is still seen. ``now_s`` is not used: all weights have these parameters.
     """
     total = active.trainer.samples_total
     if total is None:
         raise InvalidValueError(
             f"trainer {active.trainer.id}: the 'growth' objective requires samples_total"
         )
+    # The whole reduction within a fifth of the samples: 1 / (total / 5) per sample.
     early = 5.0 / total
     losses = active.losses
     if losses is None or losses.per_sample is None or losses.first == 0:
         return early
+    # At least a thousandth of the early value, so that it is never 0.
     return max(losses.per_sample / abs(losses.first), early / 1000)
 
 
@@ -268,14 +296,14 @@ def usual_objective(max_parallel: int | None) -> str:
 
 
 def from_function(name: str, function: Callable[[Trainer, int], float]) -> Objective:
-    """Return a user-defined objective. ``function(trainer, n)`` is the value per second on n nodes,
-    called once per n and trainer.
+    """Return a user-defined objective called ``name``. ``function(trainer, n)`` is the value per
+    second on n nodes, called once per n and trainer.
     """
 
     @lru_cache(maxsize=8192)
     def value(trainer: Trainer) -> Curve:
-        """Tabulate the user's function into a curve. Raises for a value that is no finite number of
-        at least 0.
+        """Return the user's function as a curve with a point at every size. Raises
+        :class:`InvalidValueError` for a value that is no finite number of at least 0.
         """
         legal = range(trainer.min_nodes, trainer.max_nodes + 1)
         values = []
@@ -314,9 +342,12 @@ def _relative_curves(
     curves: tuple[Curve, ...],
     pool_size: int,
 ) -> tuple[Curve, ...]:
-    """Return the curves divided by the trainers' rates with an equal share of the pool.
+    """Return the ``curves`` of the ``trainers``, each divided by the trainer's rate with an equal
+    share of the pool.
 
-    The result is kept until the size of the pool, the trainers or their curves change.
+    The rates are taken relative to the largest one, so that the curves of trainers that are alike
+    stay as they are. The result is kept until the size of the pool, the trainers or their curves
+    change.
     """
     share = equal_share(trainers, pool_size)
     rates = [share_rate(trainer, share) for trainer in trainers]

@@ -27,8 +27,9 @@ def current_map(problem: Problem) -> tuple[int, ...] | None:
 def relative_gap(problem: Problem, value: float, bound: float = math.inf) -> float:
     """Return how far ``value`` may be from the optimum: (bound - value) / max(|value|, 1e-9).
 
-    ``bound`` is the solver's (infinite: it has none); every trainer at its best size is one too,
-    and the tighter one counts.
+    ``bound`` is the solver's upper bound of the optimum (infinite: it has none). The sum of every
+    trainer's best gain, as if each had the pool to itself, is an upper bound too, and the tighter
+    one counts.
     """
     table = gains(problem)
     best_total = float(table.max(axis=1).sum()) if len(table) else 0.0
@@ -37,9 +38,10 @@ def relative_gap(problem: Problem, value: float, bound: float = math.inf) -> flo
 
 
 def without_variables(problem: Problem, milp: Milp, solver: str) -> Answer | None:
-    """Return the answer with all counts 0 if no trainer can run on this pool; otherwise None.
+    """Return the answer with all counts 0 if no trainer can run on this pool, so that the model has
+    no variables; otherwise None.
 
-    Such a model is empty, and solvers treat empty models differently.
+    Solvers treat empty models differently, so none is asked.
     """
     if len(milp.objective):
         return None
@@ -50,10 +52,11 @@ def without_variables(problem: Problem, milp: Milp, solver: str) -> Answer | Non
 def optimal(
     problem: Problem, milp: Milp, solver: str, x: Sequence[float], claimed: float
 ) -> Answer:
-    """Build the answer of a solver that proved its optimum.
+    """Return the answer of a solver that proved its optimum: the rounded counts of its solution
+    ``x``, and their value.
 
-    Raises ``SolverError(Reason.NUMERICAL)`` if the rounded counts are not worth the (scaled)
-    objective it ``claimed``.
+    ``claimed`` is the objective that the solver reports, in the scaled unit of ``milp``. Raises
+    ``SolverError(Reason.NUMERICAL)`` if the rounded counts are not worth it.
     """
     counts = milp.counts(x)
     value = objective_value(problem, counts)
@@ -71,11 +74,13 @@ def optimal(
 def out_of_time(
     problem: Problem, milp: Milp, solver: str, x: Sequence[float] | None, bound: float
 ) -> Answer:
-    """Return the better of the solver's incumbent ``x`` and the current map after a time limit
-    (paper 3.6).
+    """Return the better of the solver's incumbent and the current map, after a time limit (paper
+    3.6).
 
-    Of equal ones it is the current map, which moves no node. ``bound`` is that of the solver,
-    scaled. Raises ``SolverError(Reason.TIME_LIMIT)`` if there is neither.
+    The incumbent ``x`` is the best solution that the solver has found (None: it has none); the
+    current map is the present count of each trainer. Of equal ones it is the current map, which
+    moves no node. ``bound`` is the solver's upper bound of the optimum, in the scaled unit of
+    ``milp``. Raises ``SolverError(Reason.TIME_LIMIT)`` if there is neither.
     """
     current = current_map(problem)
     incumbent = milp.counts(x) if x is not None else None
@@ -84,6 +89,7 @@ def out_of_time(
         raise SolverError(
             solver, Reason.TIME_LIMIT, "no solution found, and the current allocation is not legal"
         )
+    # max returns the first of equal ones: the current map.
     counts = max(candidates, key=lambda c: objective_value(problem, c))
     value = objective_value(problem, counts)
     gap = relative_gap(problem, value, bound * milp.scale)

@@ -70,6 +70,7 @@ def place(
             if starting and starting[j]:
                 keeping_order.sort(key=starting[j].__contains__)
             placed[j] = frozenset(keeping_order[:count])
+    # Shrinking trainers came first: growing ones may take the nodes that they give up.
     growing = [
         j for j, (nodes, count) in enumerate(zip(held, counts, strict=True)) if count > len(nodes)
     ]
@@ -78,6 +79,8 @@ def place(
     elif growing:
         free = _in_taking_order(pool, placed, ends, order or NameOrder())
         for j in growing:
+            # free is one iterator: each trainer takes the nodes that follow those of the one
+            # before.
             placed[j] = held[j].union(islice(free, counts[j] - len(held[j])))
     return tuple(placed)
 
@@ -85,11 +88,12 @@ def place(
 def check_placement(
     pool: Nodes, held: Sequence[Nodes], counts: Sequence[int], placed: Sequence[Nodes]
 ) -> None:
-    """Check that each node has one trainer and is in the pool (Eqn 5), and that old and new sets
-    are nested (Eqn 6).
+    """Check that each node has one trainer and is in the pool (Eqn 5), and that the old and the new
+    set of each trainer are nested (Eqn 6), so that no trainer moves.
 
-    Raises :class:`RejectedAnswerError`. ``held`` are the old sets, which satisfy both already:
-    where all of ``placed`` are the same objects, only the counts are checked.
+    Raises :class:`RejectedAnswerError`. ``held`` are the old sets, ``counts`` the sizes that were
+    decided, and ``placed`` the new sets. The old sets satisfy both equations already: where all of
+    ``placed`` are the same objects, only the counts are checked.
     """
     for old, count, new in zip(held, counts, placed, strict=True):
         if len(new) != count:
@@ -116,13 +120,15 @@ def _grow_by_slots(
     growing: Sequence[int],
     ends: Mapping[str, float],
 ) -> None:
-    """Add to ``placed`` the slots (GPUs of nodes) that trainers still need to reach ``counts``;
-    ``growing`` are their indices.
+    """Add to ``placed`` the slots (single GPUs of nodes) that growing trainers still need to reach
+    ``counts``; ``growing`` are their indices.
 
-    All slots whose window ends last are handed out before any that ends earlier.
+    ``ends`` are known window ends: when main jobs are expected on a node. All slots whose window
+    ends last are handed out before any that ends earlier.
     """
     taken: Nodes = frozenset().union(*placed)
     lasting = _lasting_first(in_name_order(pool - taken), ends)
+    # One group per window end, the latest first; slots without a known end come first of all.
     for _, free in groupby(lasting, key=lambda slot: ends.get(slot, math.inf)):
         needs = {j: counts[j] - len(placed[j]) for j in growing}
         present = {j: placed[j] for j in growing}
@@ -136,8 +142,10 @@ def _part_of(slot: str) -> str:
 
 
 def _last_released_first(held: Sequence[str]) -> list[str]:
-    """Sort the slots of one trainer so that those which it releases first come last: the slots on
-    the part where it has the fewest.
+    """Return the slots of one trainer in the order in which it keeps them: those that it releases
+    first come last.
+
+    These are the slots on nodes where it has the fewest, so that it ends up on fewer nodes.
     """
     slot_count = Counter(map(_part_of, held))
     return sorted(held, key=lambda slot: -slot_count[_part_of(slot)])
@@ -146,10 +154,11 @@ def _last_released_first(held: Sequence[str]) -> list[str]:
 def _chosen_slots(
     free: Iterable[str], needs: Mapping[int, int], present: Mapping[int, Iterable[str]]
 ) -> dict[int, list[str]]:
-    """Choose slots of the ``free`` ones for each growing trainer, by its index.
+    """Return which of the ``free`` slots each growing trainer takes, by its index.
 
     ``needs`` has the number of further slots of each trainer, ``present`` the slots that it has,
-    none of which is free. A trainer gets fewer if not enough are free.
+    none of which is free. A trainer gets fewer if not enough are free. A part is the free slots on
+    one node.
 
     All trainers take slots beside their own first. Then each takes the largest part that it fills,
     as long as there is one, and the smallest part that has its rest (best fit): for one trainer,
@@ -182,22 +191,26 @@ def _chosen_slots(
             part = by_size.pop(index)
             del sizes[index]
             choose_from(part, j)
-            if rest := len(parts[part]):
-                index = bisect_left(sizes, rest)
+            # What is left of the part goes back to its place in the sorted lists.
+            if slots_left := len(parts[part]):
+                index = bisect_left(sizes, slots_left)
                 by_size.insert(index, part)
-                sizes.insert(index, rest)
+                sizes.insert(index, slots_left)
     return chosen
 
 
 def _in_taking_order(
     pool: Nodes, placed: Sequence[Nodes], ends: Mapping[str, float], order: NameOrder
 ) -> Iterator[str]:
-    """Return the free nodes of the pool in the order in which growing trainers take them: by window
-    end, then by name.
+    """Return the free nodes of the pool in the order in which growing trainers take them: the
+    latest window end first, then by name.
 
-    If many are free, they are filtered from ``order`` instead of being sorted at every event.
+    ``placed`` are the nodes that trainers keep. If many are free, they are filtered from ``order``,
+    which keeps the names sorted, instead of being sorted at every event.
     """
     taken: Nodes = frozenset().union(*placed)
+    # order has names only, no window ends; and few free nodes are sorted faster than a large pool
+    # is filtered.
     if ends or _RESORT_PART * (len(pool) - len(taken)) < len(pool):
         return iter(_lasting_first(in_name_order(pool - taken), ends))
     return (node for node in order.names_of(pool) if node not in taken)
@@ -219,6 +232,7 @@ class NameOrder:
         if pool is previous:
             return names
         left, joined = previous - pool, pool - previous
+        # Inserting many names one by one would take longer than sorting all.
         if _RESORT_PART * (len(left) + len(joined)) > len(pool):
             names = in_name_order(pool)
         else:

@@ -40,31 +40,34 @@ def with_two_costs(
     at_s: float,
     forward_s: float,
 ) -> TrainerDemand:
-    """Return the demand at ``at_s`` with the costs of the module's text: s_j, a_j, w_j, d_j and the
-    pending start.
+    """Return the ``demand`` with the costs at the time ``at_s`` of a trainer whose old nodes train
+    on while new ones start: s_j, a_j, w_j, d_j and the pending start of the module's text.
 
     ``demand`` has its trainer's W_j^up and W_j^dw as costs, ``start_s`` is S_j, ``rescaling`` the
-    rescale that was under way at the last event, and ``forward_s`` T_fwd. If start and switch take
-    longer than ``MOST`` of T_fwd, they are scaled down to it.
+    rescale that was under way at the last event (None: none was), and ``forward_s`` T_fwd. If start
+    and switch take longer than ``MOST`` of T_fwd, they are scaled down to it.
     """
     up_s, down_s = demand.scale_up_s, demand.scale_down_s  # W_j^up and W_j^dw, then w_j and d_j
-    rest = None if rescaling is None else rescaling.at(at_s)
+    rescaling_left = None if rescaling is None else rescaling.at(at_s)
     pending: PendingStart | None = None
-    if rest is None or rest.switch_s is None:
-        stalled_s = 0.0 if rest is None else rest.ready_s - at_s
+    # No switch is to come: the trainer trains on all nodes, or stalls for the rest of a rescale.
+    if rescaling_left is None or rescaling_left.switch_s is None:
+        stalled_s = 0.0 if rescaling_left is None else rescaling_left.ready_s - at_s
         ramp_s = max(start_s + up_s - stalled_s, 0.0)
         up_s = min(up_s, ramp_s)
         down_s = max(down_s - stalled_s, 0.0)
     else:
-        first_stall_s = max(rest.stalled_until_s - at_s, 0.0)  # r_j
-        due_s = rest.switch_s - at_s  # p_j
+        first_stall_s = max(rescaling_left.stalled_until_s - at_s, 0.0)  # r_j
+        due_s = rescaling_left.switch_s - at_s  # p_j
         joint_s = max(due_s, start_s)  # q_j
-        stalled_s = rest.ready_s - at_s
+        stalled_s = rescaling_left.ready_s - at_s
         # Not below 0, if W^up has been learned to be less since the start began, or by rounding.
         ramp_s = max(max(first_stall_s, joint_s + up_s) - stalled_s, 0.0)
         down_s = max(down_s - first_stall_s, 0.0)
         # Fewer nodes than the minimum do not train on.
-        training = len(rest.training) if len(rest.training) >= demand.min_nodes else 0
+        training = (
+            len(rescaling_left.training) if len(rescaling_left.training) >= demand.min_nodes else 0
+        )
         pending = PendingStart(
             training,
             ahead_s=max(due_s - first_stall_s, 0.0),
@@ -89,7 +92,8 @@ def with_two_costs(
 def stretched(demand: TrainerDemand, factor: float) -> TrainerDemand:
     """Return the demand with all costs times ``factor``.
 
-    Its gains are those for a T_fwd that is ``factor`` times shorter, times ``factor``.
+    Its gains are then ``factor`` times those that it would have if T_fwd were ``factor`` times
+    shorter.
     """
     return replace(
         demand,

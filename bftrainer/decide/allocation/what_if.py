@@ -49,7 +49,8 @@ def force(problem: Problem, j: int, count: int) -> Problem:
 
 
 def what_if(problem: Problem, counts: Sequence[int], j: int, count: int) -> WhatIf | None:
-    """Compare the optimum with demand ``j`` forced to ``count`` nodes with the given ``counts``.
+    """Compare the best allocation in which demand ``j`` has exactly ``count`` nodes with the given
+    ``counts``.
 
     ``counts`` are those of the decision, one per demand. None if the pool is too small for
     ``count`` and the smallest sizes of the others. Cost: one solve by ``exact``.
@@ -58,6 +59,7 @@ def what_if(problem: Problem, counts: Sequence[int], j: int, count: int) -> What
         best = Exact().solve(force(problem, j, count))
     except NoFeasibleCountsError:
         return None
+    # Weighted, so that the changes of single trainers add up to the change of the objective.
     weighted = [problem.weighted(i) for i in range(len(counts))]
     own_gain = 0.0
     others: list[Shift] = []

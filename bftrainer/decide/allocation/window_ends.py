@@ -20,10 +20,11 @@ from bftrainer.decide.domain.model import Trainer, rates
 
 
 def lifetime_s(pool: Nodes, window_ends: Sequence[tuple[str, float]], now_s: float) -> float:
-    """Return the seconds until the last window of the pool ends; infinite while the end of any node
-    is unknown, or the pool is empty.
+    """Return the seconds until the last backfill window of the pool ends: until no node of it is
+    expected to be idle any more.
 
-    ``window_ends`` has (node, time in s) for each node of the pool with a known end.
+    Infinite while the end of any node is unknown, or the pool is empty. ``window_ends`` has (node,
+    time in s) for each node of the pool with a known end; ``now_s`` is the present time.
     """
     if not pool or len(window_ends) < len(pool):
         return math.inf
@@ -36,11 +37,13 @@ def drop_unprofitable_growth(
     placed: Sequence[Nodes],
     left_s: Mapping[str, float],
 ) -> tuple[Nodes, ...]:
-    """Return the placement without growth that cannot pay off before the windows of its nodes end.
+    """Return the node sets of the trainers without growth that cannot pay off before the windows of
+    its nodes end.
 
     ``held`` are the present nodes of the trainers, and ``placed`` those that were decided.
     ``left_s`` has the seconds left of windows with known ends, by node. A trainer that was to
-    shrink for growth that is dropped keeps its nodes. Sets stay nested and legal.
+    shrink for growth that is dropped keeps its nodes. Old and new set of each trainer stay nested
+    (Eqn 6), and all sizes legal.
     """
     after = [
         _without_short_windows(trainer, before, planned, left_s)
@@ -51,6 +54,8 @@ def drop_unprofitable_growth(
     )
     for j, (trainer, before) in enumerate(zip(trainers, held, strict=True)):
         released = before - after[j]
+        # All nodes that this trainer was to give up were meant for growth that is dropped, so
+        # nobody needs them.
         if released and released <= dropped and trainer.is_legal(len(before)):
             after[j] = before
             dropped -= released
@@ -60,15 +65,17 @@ def drop_unprofitable_growth(
 def _without_short_windows(
     trainer: Trainer, held: Nodes, placed: Nodes, left_s: Mapping[str, float]
 ) -> Nodes:
-    """Return the placed nodes of one trainer without new ones whose windows end too soon to pay
+    """Return the ``placed`` nodes of one trainer without new ones whose windows end too soon to pay
     off.
 
     Of the new nodes with a known end, the k that last longest are kept, with the largest k that
-    pays off.
+    pays off. ``held`` are its present nodes, ``left_s`` the seconds left of each known window.
     """
     ending = sorted((n for n in placed - held if n in left_s), key=lambda n: (-left_s[n], n))
     if not ending:
         return placed
+    # What the trainer has without any of these nodes; if that is no legal size, the nearest one
+    # that is.
     lasting = placed.difference(ending)
     fallback = lasting
     if not trainer.is_legal(len(lasting)):
@@ -84,8 +91,8 @@ def _without_short_windows(
 
 
 def _pays_off(trainer: Trainer, held: int, fallback: int, n: int, left_s: float) -> bool:
-    """Whether growth from ``held`` to ``n`` nodes pays off within ``left_s``, by the module's
-    inequality with ``fallback`` as w.
+    """Whether growth from ``held`` to ``n`` nodes makes more samples within ``left_s`` seconds than
+    ``fallback`` nodes do: the module's inequality, with ``fallback`` as w.
     """
     rate = rates(trainer)
     trained_s = left_s - trainer.growth_s - trainer.scale_down_s
@@ -94,7 +101,8 @@ def _pays_off(trainer: Trainer, held: int, fallback: int, n: int, left_s: float)
 
 
 def _largest_legal_set(trainer: Trainer, held: Nodes, lasting: Nodes) -> Nodes:
-    """Return the largest set of legal size between ``held`` and its superset ``lasting``.
+    """Return the largest set of legal size between the present nodes ``held`` and their superset
+    ``lasting``.
 
     If there is none, it is the largest subset of ``held`` with a legal size (0 is one).
     """

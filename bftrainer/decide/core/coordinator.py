@@ -40,10 +40,11 @@ def observe(state: State, event: Event, queued: QueuedIds | None = None) -> Stat
     """Return the state after an event: nodes that left are gone, and trainers are admitted from the
     head of the queue.
 
-    Cost: O(|joined| + |left| + J), plus a copy of the pool when it changes, and of the queue when
-    trainers are submitted. A caller with many events and a long queue passes the same ``queued`` at
-    each event: then the ids of the queue are not collected again. Raises
-    :class:`InvalidValueError` for a change that contradicts the state.
+    Nothing is decided here: trainers only lose nodes that left. Cost: O(|joined| + |left| + J),
+    plus a copy of the pool when it changes, and of the queue when trainers are submitted. A caller
+    with many events and a long queue passes the same ``queued`` at each event: then the ids of the
+    queue are not collected again. Raises :class:`InvalidValueError` for a change that contradicts
+    the state, such as a node that leaves without having been in the pool.
     """
     draft = _StateDraft(state, event.at_s, _trainers_at_event(state, event), queued or QueuedIds())
     for change in event.changes:
@@ -71,11 +72,11 @@ def observe(state: State, event: Event, queued: QueuedIds | None = None) -> Stat
 def _changes_estimates(
     before: State, after: State, event: Event, admitted: Sequence[Trainer]
 ) -> bool:
-    """Whether an event may change the estimate of any trainer's curve; ``before`` and ``after`` are
-    the states around the event, and ``admitted`` the trainers that it admits.
+    """Whether an event may change the estimate of any trainer's curve.
 
-    A change of the pool may do so for trainers without a curve: their placeholder depends on the
-    pool's size.
+    ``before`` and ``after`` are the states around the event, and ``admitted`` the trainers that it
+    admits. Apart from measurements and new trainers, a change of the pool may do so for trainers
+    without a curve: their placeholder depends on the pool's size.
     """
     if event.measured or any(trainer.learning is not None for trainer in admitted):
         return True
@@ -85,7 +86,8 @@ def _changes_estimates(
 
 
 def _trainers_at_event(state: State, event: Event) -> tuple[Active, ...]:
-    """Return the admitted trainers at the time of the event, with the reports that it contains.
+    """Return the admitted trainers at the time of the event, with the reports that it contains and
+    the training time that has passed.
 
     A trainer that waits without any report is the same object: thousands may wait.
     """
@@ -109,7 +111,11 @@ class _StateDraft:
     def __init__(
         self, state: State, at_s: float, active: tuple[Active, ...], queued: QueuedIds
     ) -> None:
+        """Begin with ``state`` at the time ``at_s``. ``active`` are its admitted trainers with the
+        reports of the event, and ``queued`` keeps the ids of the queue.
+        """
         self.pool = state.pool
+        # Whether the pool is divided by nodes or by their GPUs.
         self.grain = state.grain
         self.classes = state.classes
         self.active = active
@@ -123,25 +129,30 @@ class _StateDraft:
         """Pools that fill. They take no place of P_jmax, so they are admitted at once."""
 
     def apply(self, change: Change) -> None:
-        """Apply one change. Raises :class:`InvalidValueError` if it contradicts the state."""
+        """Apply one change of the event to this draft. Raises :class:`InvalidValueError` if it
+        contradicts the state.
+        """
         match change:
             case PoolChanged():
                 self._change_pool(change)
             case TrainerSubmitted(trainer):
                 (self._submitted_pools if trainer.fill else self._submitted).append(trainer)
             case TrainerFinished(trainer_id):
+                # The trainer that finished may be one that was submitted in the same event.
                 self._append_submitted()
                 self.active, self.queue = _without_finished(trainer_id, self.active, self.queue)
             case ParallelChanged():
                 self.max_parallel = change.max_parallel
+            # Nothing has changed; the event only has the policy decide again.
             case TimerDue():
                 pass
 
     def admit(self) -> tuple[Trainer, ...]:
-        """Admit trainers from the head of the queue as far as P_jmax allows, and all pools that
-        fill; return the trainers and pools that were admitted.
+        """Admit trainers from the head of the queue as far as P_jmax (``max_parallel``) allows, and
+        all pools that fill; return the trainers and pools that were admitted.
 
-        Raises :class:`InvalidValueError` for an id that is taken.
+        A pool that fills is a set of independent workers on the nodes that trainings leave; it
+        takes no place of P_jmax. Raises :class:`InvalidValueError` for an id that is taken.
         """
         self._append_submitted()
         places = len(self.queue)
@@ -158,7 +169,11 @@ class _StateDraft:
         return admitted
 
     def _change_pool(self, change: PoolChanged) -> None:
-        """Update the pool and its classes; trainers lose the nodes that left."""
+        """Update the pool and its node classes for nodes that joined or left; trainers lose the
+        nodes that left.
+
+        Raises :class:`InvalidValueError` for a change that contradicts the pool.
+        """
         _check_pool_change(self.pool, change)
         self.pool = (self.pool - change.left) | change.joined
         self.grain = self.grain.finer(Grain.of(change.joined))
@@ -179,9 +194,10 @@ def decide(state: State, policy: Policy, event: Event, order: NameOrder | None =
     """Return the plan for an event: decide on the trainings, then give the rest of the nodes to the
     pools that fill (:mod:`~bftrainer.decide.core.fill`).
 
-    Every node class is decided independently. ``order`` saves a caller with many events the sorting
-    of a large pool. Raises :class:`~bftrainer.errors.RejectedAnswerError` for a decision that
-    breaks a rule.
+    Every node class (nodes of the same hardware) is decided independently. ``order`` keeps the
+    names of a large pool sorted for a caller with many events. Raises
+    :class:`~bftrainer.errors.RejectedAnswerError` for a decision of the ``policy`` that breaks a
+    rule.
     """
     without_pools = trainings(state)
     plan = _checked_plan(without_pools, policy, event, order)
@@ -192,10 +208,12 @@ def decide(state: State, policy: Policy, event: Event, order: NameOrder | None =
 
 def _checked_plan(state: State, policy: Policy, event: Event, order: NameOrder | None) -> Plan:
     """Ask the policy, check its counts (Eqns 3, 5), place them on nodes (Eqn 6), and drop growth
-    that cannot pay off.
+    that cannot pay off; return the plan.
 
-    Trainers whose nodes the policy names get these; the others get theirs by name order.
+    Trainers whose nodes the policy names get these; the others get theirs by name order. Growth
+    cannot pay off if the scheduler needs the new nodes back too soon.
     """
+    # Each class of nodes with its trainers: a pool of its own.
     parts = node_classes.parts(state)
     decision, memory = node_classes.decide_by_class(policy, state, event, parts)
     ends = dict(state.window_ends) if state.window_ends else NEVER
@@ -205,6 +223,7 @@ def _checked_plan(state: State, policy: Policy, event: Event, order: NameOrder |
     to_place = held
     if named:
         to_place = [named.get(admitted.trainer.id, admitted.nodes) for admitted in state.active]
+    # Nodes that do not train yet are released first.
     starting = [_NONE] * len(state.active)
     for j, active in enumerate(state.active):
         if active.rescaling is not None:  # thousands may wait, without any
@@ -231,10 +250,10 @@ def _checked_plan(state: State, policy: Policy, event: Event, order: NameOrder |
 
 
 def adopt(state: State, plan: Plan) -> State:
-    """Return the state with the node sets of the plan.
+    """Return the state with the node sets of the plan, and with the policy's memory.
 
-    Its next timer is that of the policy, or the earlier time at which a measurement will be
-    complete.
+    The time of its next timer, ``wake_at_s``, is that of the policy, or the earlier one at which a
+    measurement will be complete.
     """
     adopted = []
     for active, nodes in zip(state.active, plan.nodes, strict=True):
@@ -250,6 +269,7 @@ def adopt(state: State, plan: Plan) -> State:
         kept=decision.kept,
         blamed=decision.blamed,
     )
+    # When estimates must be computed again, though no event may come.
     due_s = wake_s(after)
     if due_s is None or (after.wake_at_s is not None and after.wake_at_s <= due_s):
         return after
@@ -257,8 +277,8 @@ def adopt(state: State, plan: Plan) -> State:
 
 
 def rescales(before: State, after: State, *, forced: bool = False) -> tuple[Rescale, ...]:
-    """Return the rescales that lead from ``before`` to ``after``, those of shrinking trainers
-    first: nodes are released before they are taken.
+    """Return the rescales (changes of a trainer's nodes) that lead from ``before`` to ``after``,
+    those of shrinking trainers first: nodes are released before they are taken.
 
     ``forced`` says of all of them that nodes left the pool. Trainers that have finished get none.
     """
@@ -273,6 +293,7 @@ def rescales(before: State, after: State, *, forced: bool = False) -> tuple[Resc
         if (old := held.get(admitted.trainer.id, _NONE)) is not admitted.nodes
         and old != admitted.nodes
     ]
+    # The key is False for trainers that shrink, and False sorts first.
     return tuple(sorted(steps, key=lambda step: len(step.after) > len(step.before)))
 
 
@@ -311,7 +332,8 @@ def _with_nodes(admitted: Active, nodes: Nodes, at_s: float) -> Active:
 def _with_reports(
     admitted: Active, at_s: float, passed_s: float, done: dict[str, float], losses: dict[str, float]
 ) -> Active:
-    """Return the trainer at ``at_s``, ``passed_s`` seconds later, with its latest reports.
+    """Return the trainer at ``at_s``, ``passed_s`` seconds after the last event, with its latest
+    reports and the time and node-seconds that it has trained since.
 
     ``done`` has the samples processed so far and ``losses`` the latest loss, by trainer id. The
     same object is returned if nothing of it changes.
@@ -323,12 +345,12 @@ def _with_reports(
         history = (
             Losses(loss, loss, samples) if history is None else history.after_report(samples, loss)
         )
-    rest = None if admitted.rescaling is None else admitted.rescaling.at(at_s)
+    rescaling_left = None if admitted.rescaling is None else admitted.rescaling.at(at_s)
     if (
         not nodes
         and samples == admitted.samples_done
         and history is admitted.losses
-        and rest is admitted.rescaling
+        and rescaling_left is admitted.rescaling
     ):
         return admitted
     return Active(
@@ -341,7 +363,7 @@ def _with_reports(
         losses=history,
         submitted=admitted.submitted,
         sized_s=admitted.sized_s,
-        rescaling=rest,
+        rescaling=rescaling_left,
     )
 
 
@@ -361,14 +383,16 @@ def _extended_queue(
     new: Sequence[Trainer],
     queued: QueuedIds,
 ) -> tuple[Trainer, ...]:
-    """Return the queue with the new trainers at its end. Cost: O(J + queue + new)."""
+    """Return the queue with the ``new`` trainers at its end. Raises :class:`InvalidValueError` for
+    an id that another trainer has. Cost: O(J + queue + new).
+    """
     _check_new(new, (queued.ids_of(queue), _trainer_ids(active)))
     return queued.appended(queue, new)
 
 
 def _check_new(new: Sequence[Trainer], taken: Sequence[Set[str]]) -> None:
-    """Check that no two ``new`` trainers have the same id, and that none of their ids is in the
-    sets ``taken``. Raises :class:`InvalidValueError`.
+    """Check that no two ``new`` trainers have the same id, and that none of their ids is in one of
+    the sets ``taken``. Raises :class:`InvalidValueError` with the id.
     """
     new_ids: set[str] = set()
     for trainer in new:
@@ -397,7 +421,9 @@ class QueuedIds:
         self._ids: set[str] = set()
 
     def ids_of(self, queue: tuple[Trainer, ...]) -> Set[str]:
-        """Return the ids of the queue's trainers."""
+        """Return the ids of the queue's trainers, updated from those of the queue of the last call
+        where it only lost trainers at its head.
+        """
         previous = self._queue
         if previous is not queue:
             admitted_count = len(previous) - len(queue)
@@ -427,7 +453,8 @@ def _without_finished(
 ) -> tuple[tuple[Active, ...], tuple[Trainer, ...]]:
     """Return the active trainers and the queue without the finished trainer.
 
-    Raises :class:`InvalidValueError` for an id that neither has: that is a bug of the world.
+    Raises :class:`InvalidValueError` for an id that neither has: the pilot or the replay then
+    reports the end of a trainer that it never submitted, which is a bug.
     """
     rest = tuple(admitted for admitted in active if admitted.trainer.id != trainer_id)
     if len(rest) < len(active):

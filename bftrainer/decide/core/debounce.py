@@ -36,8 +36,10 @@ def debounce(
     the pool that the observation confirms (None: no change).
 
     ``idle`` are the idle nodes of the observation, or None if it failed. A node joins once it was
-    idle for ``confirm_s``.
+    idle in all observations of ``confirm_s`` seconds; it leaves at the first in which it is not
+    idle.
     """
+    # A failed observation does not show which nodes are idle.
     if idle is None:
         return state, None
     idle_since = {node: state.fresh.get(node, at_s) for node in idle - state.offered}

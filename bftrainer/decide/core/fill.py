@@ -30,26 +30,31 @@ def trainings(state: State) -> State:
 
 
 def filled(state: State, plan: Plan) -> Plan:
-    """Return the plan for the trainings with the rest of the nodes given to the pools that fill.
+    """Return the plan for the trainings with the rest of the nodes given to the pools that fill:
+    independent workers, on nodes that no training uses.
 
-    Each pool gets an equal part of one node class, at most ``max_nodes``. A node whose window ends
-    before a worker could start is left out.
+    ``plan`` is that of the ``state`` without pools. Each pool gets an equal part of the free nodes
+    of one node class, at most ``max_nodes``. A node whose window ends before a worker could start
+    is left out.
     """
     planned = iter(plan.nodes)
     nodes = [_NONE if admitted.trainer.fill else next(planned) for admitted in state.active]
     free = state.pool.difference(*plan.nodes)  # a pool's present nodes are free, too
-    pools = [j for j, admitted in enumerate(state.active) if admitted.trainer.fill]
+    pool_indices = [j for j, admitted in enumerate(state.active) if admitted.trainer.fill]
     for name, of_class in _by_class(state, free):
-        members = [
-            j for j in pools if not nodes[j] and _class_of(state.active[j], state, free) == name
+        pools_of_class = [
+            j
+            for j in pool_indices
+            if not nodes[j] and _class_of(state.active[j], state, free) == name
         ]
-        _fill_class(state, of_class, members, nodes)
+        _fill_class(state, of_class, pools_of_class, nodes)
     decision = replace(plan.decision, counts=tuple(map(len, nodes)))
     return Plan(decision, tuple(nodes), plan.memory)
 
 
 def _fill_class(state: State, free: Nodes, members: Sequence[int], nodes: list[Nodes]) -> None:
-    """Divide the ``free`` nodes of one class among pools, and write what each gets into ``nodes``.
+    """Divide the ``free`` nodes of one class among pools, and write what each gets into ``nodes``,
+    which has one set per admitted trainer.
 
     ``members`` are the indices of the pools. Every pool keeps the nodes of its part that it has
     before any pool takes another node. A pool that keeps its nodes has the same object in
@@ -65,11 +70,13 @@ def _fill_class(state: State, free: Nodes, members: Sequence[int], nodes: list[N
         if len(nodes[j]) < count:
             lasting = free
             if ends:
+                # A worker that starts now would have nothing done when the window of its node ends.
                 ready_s = state.at_s + active.trainer.growth_s
                 lasting = frozenset(n for n in free if ends.get(n, math.inf) > ready_s)
             more = _first_nodes(lasting, count - len(nodes[j]))
             nodes[j] |= more
             free -= more
+        # Too few nodes for its smallest size: the pool waits, and the next one may take them.
         if not active.trainer.is_legal(len(nodes[j])):
             free |= nodes[j]
             nodes[j] = _NONE
@@ -95,7 +102,8 @@ def _by_class(state: State, free: Nodes) -> list[tuple[str, Nodes]]:
 
 
 def _class_of(admitted: Active, state: State, free: Nodes) -> str:
-    """Return the class whose nodes a pool gets, if the trainings leave the nodes ``free``.
+    """Return the name of the node class whose nodes a pool gets, if the trainings leave the nodes
+    ``free``.
 
     It is the class that the pool names; else that of its present nodes, as long as any of them is
     free; else the class with the most free nodes.
@@ -110,13 +118,14 @@ def _class_of(admitted: Active, state: State, free: Nodes) -> str:
 
 
 def _equal_parts(pools: Sequence[Trainer], free: int) -> list[int]:
-    """Return equal parts of ``free`` nodes, one per pool; what is beyond a pool's largest size goes
-    to the others.
+    """Return equal parts of ``free`` nodes, one number per pool; what is beyond a pool's largest
+    size goes to the others.
     """
     parts = [0] * len(pools)
     rest = free
     smallest_first = sorted(range(len(pools)), key=lambda j: pools[j].max_nodes)
     for done_count, j in enumerate(smallest_first):
+        # Rounded up, so that no node is left over: the pools that are served first get one more.
         share = math.ceil(rest / (len(pools) - done_count))
         parts[j] = min(pools[j].max_nodes, share)
         rest -= parts[j]

@@ -13,15 +13,16 @@ from bftrainer.decide.domain.state import State
 def run(world: World, state: State, policy: Policy, journal: Journal) -> State:
     """Answer events until the world has no more; return the last state.
 
-    A preemption never waits for the policy: trainers give up nodes that left before anything is
+    The world is the live cluster or a replayed log; ``journal`` records every decision. A
+    preemption never waits for the policy: trainers give up nodes that left before anything is
     decided. A plan is in the journal before it is carried out.
     """
-    queued, names = QueuedIds(), NameOrder()
+    queued, name_order = QueuedIds(), NameOrder()
     while (event := world.next_event(state)) is not None:
-        forced = observe(state, event, queued)
-        world.apply(rescales(state, forced, forced=True))
-        plan = decide(forced, policy, event, names)
-        journal.record(event, forced, plan)
-        state = adopt(forced, plan)
-        world.apply(rescales(forced, state))
+        observed = observe(state, event, queued)
+        world.apply(rescales(state, observed, forced=True))
+        plan = decide(observed, policy, event, name_order)
+        journal.record(event, observed, plan)
+        state = adopt(observed, plan)
+        world.apply(rescales(observed, state))
     return state

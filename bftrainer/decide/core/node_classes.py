@@ -34,8 +34,8 @@ class Part:
 
 
 def changed_classes(classes: Classes, change: PoolChanged) -> Classes:
-    """Return the classes of the pool after nodes have joined and left; those without nodes are
-    left out.
+    """Return the node classes of the pool, as (class, its nodes), after nodes have joined and left;
+    those without nodes are left out.
     """
     if not classes and not change.classes:
         return ()
@@ -46,11 +46,13 @@ def changed_classes(classes: Classes, change: PoolChanged) -> Classes:
 
 
 def parts(state: State) -> tuple[Part, ...]:
-    """Return the node classes that have nodes or are named by a trainer, each with its trainers.
+    """Return the node classes that have nodes or are named by a trainer, each with its nodes and
+    its trainers.
 
     Every trainer belongs to one: to the class of its nodes, else to the class that it names. A
     trainer with neither, in order of admission, goes to the class where it would run fastest on the
-    unassigned nodes; if it fits none, to the class with the largest fair share.
+    nodes that no trainer of the class holds; if it fits none, to the class with the largest fair
+    share.
     """
     everyone = tuple(range(len(state.active)))
     if not state.classes and all(admitted.trainer.node_class is None for admitted in state.active):
@@ -65,8 +67,10 @@ def parts(state: State) -> tuple[Part, ...]:
 
 
 def _pools_by_class(state: State) -> dict[str, Nodes]:
-    """Return the nodes of every class, by its name: of the classes of the pool, of ``ALIKE`` for
-    nodes without a class, and of classes that a trainer names, which may have none.
+    """Return the nodes of every class, by its name.
+
+    These are the classes of the pool; ``ALIKE`` (the empty name) for nodes without a class; and
+    classes that a trainer names, which may have no nodes.
     """
     pools = dict(state.classes)
     if rest := state.pool.difference(*pools.values()):
@@ -90,21 +94,21 @@ def _trainers_by_class(state: State, pools: dict[str, Nodes]) -> dict[str, list[
             unassigned.append(j)
         else:
             members[class_name].append(j)
-    room = {}
+    unassigned_nodes = {}
     for name, indices in members.items():
         held = sum(len(state.active[j].nodes) for j in indices)
-        room[name] = len(pools[name]) - held
+        unassigned_nodes[name] = len(pools[name]) - held
 
     def preference(name: str, trainer: Trainer) -> tuple[float, float, str]:
         """Return the sort key of a class for a trainer; the best class has the smallest key."""
         fair_share = len(pools[name]) / (1 + len(members[name]))
-        return -_rate_within(trainer, room[name]), -fair_share, name
+        return -_rate_within(trainer, unassigned_nodes[name]), -fair_share, name
 
     for j in unassigned:
         trainer = state.active[j].trainer
         name = min(members, key=lambda name: preference(name, trainer))
         members[name].append(j)
-        room[name] -= _largest_size(trainer, room[name])
+        unassigned_nodes[name] -= _largest_size(trainer, unassigned_nodes[name])
     return members
 
 
@@ -113,10 +117,12 @@ def decide_by_class(
 ) -> tuple[Decision, object]:
     """Ask the policy once per class; return one decision for all, and the memories of all classes.
 
-    With a single class so far, that is the decision and the memory of the policy. The counts are in
-    the order of ``State.active``. Raises :class:`RejectedAnswerError` for counts that are not
-    legal, and for named nodes that a trainer cannot have.
+    With a single class so far, that is the decision and the memory of the policy; else the memory
+    has one of the policy for each class. The counts are in the order of ``State.active``. Raises
+    :class:`RejectedAnswerError` for counts that are not legal, and for named nodes that a trainer
+    cannot have.
     """
+    # Once there were several classes, the memory stays divided by class.
     if len(classes) == 1 and not isinstance(state.memory, ClassMemories):
         decision, memory = policy.decide(state, event)
         check_decision(state, decision)
@@ -154,13 +160,15 @@ def place_by_class(
     """Return node sets, one per trainer, each chosen from the trainer's class by
     :func:`~bftrainer.decide.allocation.placement.place`.
 
-    The arguments are those of that function, for all classes: ``held`` are the old sets, ``ends``
-    the known window ends, and ``starting`` those of a trainer's nodes that do not train yet.
+    The arguments are those of that function, for all classes: ``held`` are the old sets, ``counts``
+    the new sizes, ``ends`` the known window ends, and ``starting`` those of a trainer's nodes that
+    do not train yet.
     """
     if len(classes) == 1:
         return place(classes[0].pool, held, counts, ends, starting, order, grain)
     nodes = list(held)
     for part in classes:
+        # Without "order", which keeps the names of one pool only.
         placed = place(
             part.pool,
             [held[j] for j in part.members],
@@ -175,7 +183,7 @@ def place_by_class(
 
 
 def check_one_class(classes: Sequence[Part], placed: Sequence[Nodes]) -> None:
-    """Check that each trainer is within its class. Raises :class:`RejectedAnswerError`."""
+    """Check that a trainer has only nodes of its class. Raises :class:`RejectedAnswerError`."""
     if len(classes) == 1:
         return
     for part in classes:
@@ -204,7 +212,10 @@ def _rate_within(trainer: Trainer, nodes: int) -> float:
 
 
 def _joined_decision(classes: Sequence[Part], decisions: Sequence[Decision]) -> Decision:
-    """Join the decisions of all classes into one, with counts in the order of ``State.active``."""
+    """Join the decisions of all classes into one, with counts in the order of ``State.active``.
+
+    The timer is the earliest of all. There is a solver's answer only if every class has one.
+    """
     counts: dict[int, int] = {}
     for part, decision in zip(classes, decisions, strict=True):
         counts.update(zip(part.members, decision.counts, strict=True))
@@ -223,13 +234,14 @@ def _joined_decision(classes: Sequence[Part], decisions: Sequence[Decision]) -> 
 
 
 def _joined_answer(counts: tuple[int, ...], answers: Sequence[Answer]) -> Answer:
-    """Join the solvers' answers of all classes into one: the sum of the values, and the weakest
-    status.
+    """Join the solvers' answers of all classes into one with these ``counts``: the sum of the
+    values, the largest gap and the weakest status.
     """
     return Answer(
         counts=counts,
         objective_value=sum(answer.objective_value for answer in answers),
         solver="+".join(sorted({answer.solver for answer in answers})),
+        # Status lists its members from the strongest to the weakest.
         status=max((answer.status for answer in answers), key=list(Status).index),
         gap=max(answer.gap for answer in answers),
         fallbacks=tuple(fallback for answer in answers for fallback in answer.fallbacks),

@@ -25,6 +25,9 @@ class PoolChanged:
     classes: tuple[tuple[str, frozenset[str]], ...] = ()
 
     def __post_init__(self) -> None:
+        """Raise :class:`InvalidValueError` for a node that joins and leaves, or has several
+        classes.
+        """
         if not self.joined.isdisjoint(self.left):
             both = ", ".join(sorted(self.joined & self.left)[:3])
             raise InvalidValueError(f"a node cannot join and leave at the same instant: {both}")

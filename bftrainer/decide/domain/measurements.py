@@ -60,7 +60,8 @@ class Measurements:
         return any(0.8 * nodes <= p.nodes <= 1.25 * nodes for p in self.points)
 
     def with_rate(self, nodes: int, samples_per_s: float, seconds: float) -> Measurements:
-        """Return these measurements and one more window of ``seconds`` on ``nodes`` nodes.
+        """Return these measurements and one more window: ``samples_per_s``, measured for
+        ``seconds`` on ``nodes`` nodes.
 
         The window is added to the point of this node count, or begins a new point.
         """
@@ -85,9 +86,10 @@ class Measurements:
         """Return these measurements and one more stall of ``seconds``, of a trainer that ``grew``
         or shrank.
 
-        With ``start_s``, the stall is that of the switch after a start that took this long. Without
-        it, as after a start ``from_zero`` nodes, the stall includes the start: it counts as R^up
-        only until a start was measured.
+        With ``start_s``, new nodes started while old ones trained on: the stall is that of the
+        switch to all nodes, after a start that took this long. Without it, as after a start
+        ``from_zero`` nodes, the stall includes the start: it counts as R^up only until a start was
+        measured.
         """
         if not grew:
             return replace(self, downs=_latest_values(self.downs, seconds))
@@ -106,6 +108,9 @@ class Measurements:
     def noise(self) -> float:
         """Return the relative standard deviation of one window, pooled over all points; 0 until one
         point has two windows.
+
+        Each point with k windows contributes k - 1 degrees of freedom, since the mean is estimated
+        from the same windows.
         """
         degrees_of_freedom = sum(len(p.windows) - 1 for p in self.points)
         if not degrees_of_freedom:
@@ -114,13 +119,13 @@ class Measurements:
 
 
 def _latest_values(values: tuple[float, ...], value: float) -> tuple[float, ...]:
-    """Return the latest ``WINDOWS`` values once ``value`` has come."""
+    """Return the latest ``WINDOWS`` values, of which ``value`` is the last."""
     return (*values[1 - WINDOWS :], value)
 
 
 def _squared_deviations(windows: tuple[float, ...], rate: float) -> float:
-    """Return the sum of the windows' squared deviations from their mean, relative to ``rate``; 0
-    for a single window.
+    """Return the sum of the windows' squared deviations from their mean, relative to ``rate``, for
+    the noise of a point; 0 for a single window.
 
     A deviation counts as 100 % at most.
     """
@@ -131,8 +136,8 @@ def _squared_deviations(windows: tuple[float, ...], rate: float) -> float:
 
 
 def middle(values: tuple[float, ...]) -> float:
-    """Return the trimmed mean: the mean without the smallest and the largest of three or more
-    values.
+    """Return the trimmed mean of ``values``: the mean without the smallest and the largest of three
+    or more.
 
     Of equal values it is exactly that value.
     """

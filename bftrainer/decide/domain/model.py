@@ -31,6 +31,9 @@ class Curve:
     per_s: tuple[float, ...]
 
     def __post_init__(self) -> None:
+        """Raise :class:`InvalidValueError` unless node counts rise from 1 and values are finite and
+        not negative.
+        """
         if len(self.nodes) != len(self.per_s):
             raise InvalidValueError(
                 f"a curve needs one value per node count, got {len(self.nodes)} counts and "
@@ -71,8 +74,8 @@ class Curve:
         return hash(self.per_s[-1])
 
     def at(self, n: int) -> float:
-        """Return O_j(n), interpolated linearly, from (0, 0) to the first breakpoint too. Raises
-        :class:`InvalidValueError` beyond the last breakpoint.
+        """Return O_j(n), the value on ``n`` nodes, interpolated linearly, from (0, 0) to the first
+        breakpoint too. Raises :class:`InvalidValueError` beyond the last breakpoint.
         """
         if n == 0:
             return 0.0
@@ -115,6 +118,7 @@ class Learning:
     explore_after_s: float = 120.0
 
     def __post_init__(self) -> None:
+        """Raise :class:`InvalidValueError` for settings out of their range."""
         if not 0 < self.share <= 1:
             raise InvalidValueError(
                 f"the share of the pool must be above 0 and at most 1, got {self.share}"
@@ -163,6 +167,9 @@ class Trainer:
     fill: bool = False
 
     def __post_init__(self) -> None:
+        """Raise :class:`InvalidValueError` for values that contradict each other or are out of
+        range.
+        """
         if not self.id or any(c.isspace() for c in self.id):
             raise InvalidValueError(
                 f"a trainer's id must not be empty or contain spaces, got {self.id!r}"
@@ -201,8 +208,11 @@ class Trainer:
         return self.scale_up_s if self.start_s is None else self.start_s + self.scale_up_s
 
     def starts_s(self, nodes: int) -> float:
-        """Return the seconds of a start before its switch, of a trainer that has ``nodes`` nodes:
-        S_j, or what ``from_zero_s`` leaves for it if there are none.
+        """Return how long new nodes start before the switch to all nodes, for a trainer that has
+        ``nodes`` nodes.
+
+        It is S_j (``start_s``; 0 without). From 0 nodes it is what ``from_zero_s``, the time until
+        the trainer trains, leaves for it.
         """
         if nodes or self.from_zero_s is None:
             return self.start_s or 0.0
@@ -224,8 +234,8 @@ class Trainer:
 
 
 def check_sizes(min_nodes: int, max_nodes: int, sizes: tuple[int, ...] | None) -> None:
-    """Check that 1 <= ``min_nodes`` <= ``max_nodes``, and that the listed ``sizes`` (None: no
-    list) rise within these bounds, 0 apart. Raises :class:`InvalidValueError`.
+    """Check that 1 <= ``min_nodes`` <= ``max_nodes``, and that the listed ``sizes`` (None: no list)
+    rise, each within these bounds or 0. Raises :class:`InvalidValueError`.
     """
     if min_nodes < 1:
         raise InvalidValueError(f"min_nodes must be at least 1, got {min_nodes}")
@@ -255,8 +265,8 @@ def check_covers(curve: Curve, min_nodes: int, max_nodes: int) -> None:
 
 
 def check_not_negative(**values: float) -> None:
-    """Check that the ``values`` are finite and not negative. Raises :class:`InvalidValueError` with
-    the keyword of the first that is not.
+    """Check that the ``values`` are finite and not negative. Raises :class:`InvalidValueError`,
+    which names the keyword of the first that is not.
     """
     for name, value in values.items():
         if not 0 <= value < math.inf:

@@ -1,5 +1,5 @@
-"""The time line of a fragment: the instants between an idle node and the first training step on it,
-and on the way back.
+"""The stages of a held node: from idle to the first training step on it, and from the notice that
+it is to be given up to its release.
 
 Instants come from several clocks: the scheduler's, the node's, this host's. They are converted to
 this host's time, and an instant that seems to be earlier than the one before it counts as that one
@@ -26,7 +26,7 @@ class NodeStage(Enum):
     says it.
     """
     SEEN = "seen"
-    """A look of the pilot has shown the node idle."""
+    """The pilot has read from the scheduler that the node is idle."""
     DECIDED = "decided"
     """The pilot decides to hold it."""
     SUBMITTED = "submitted"
@@ -66,11 +66,13 @@ Instants = Mapping[NodeStage, float]
 
 
 def stage_seconds(instants: Instants, chain: tuple[NodeStage, ...]) -> dict[NodeStage, float]:
-    """Return the seconds of each stage of a chain, by the instant that ends it; empty before the
-    chain is complete.
+    """Return how many seconds each stage of a ``chain`` took, by the instant that ends the stage;
+    empty before the last instant of the chain is known.
 
-    Instants of the chain that are unknown are skipped. One that seems to be earlier than the one
-    before it, as the clocks differ, counts as that one: its stage takes 0 s.
+    A chain is the instants of a node's life in order, such as from idle to the first training step,
+    and a stage is the time from one known instant to the next. Instants that are unknown are
+    skipped. One that seems to be earlier than the one before it, as the clocks differ, counts as
+    that one: its stage takes 0 s.
     """
     if chain[-1] not in instants:
         return {}
@@ -81,14 +83,15 @@ def stage_seconds(instants: Instants, chain: tuple[NodeStage, ...]) -> dict[Node
         latest_s = max(latest_s, instants[stage])
         rising_s.append(latest_s)
     return {
+        # The first known instant has none before it, so it ends no stage.
         stage: end_s - start_s
         for stage, (start_s, end_s) in zip(dated[1:], pairwise(rising_s), strict=True)
     }
 
 
 def whole_seconds(instants: Instants, chain: tuple[NodeStage, ...]) -> float | None:
-    """Return the seconds of the whole chain; None before it is complete, or if its first instant is
-    not known.
+    """Return the seconds from the first instant of the ``chain`` to the last; None if either is not
+    known (yet).
     """
     if chain[0] not in instants or chain[-1] not in instants:
         return None

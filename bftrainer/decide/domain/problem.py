@@ -32,6 +32,7 @@ class PendingStart:
     longer_s: float
 
     def __post_init__(self) -> None:
+        """Raise :class:`InvalidValueError` for a negative number."""
         check_not_negative(
             training=self.training,
             ahead_s=self.ahead_s,
@@ -67,6 +68,7 @@ class TrainerDemand:
     pending: PendingStart | None = None
 
     def __post_init__(self) -> None:
+        """Raise :class:`InvalidValueError` for bounds, costs or a present count out of range."""
         check_sizes(self.min_nodes, self.max_nodes, self.sizes)
         check_covers(self.value, self.min_nodes, self.max_nodes)
         check_not_negative(
@@ -120,6 +122,9 @@ class Problem:
     weights: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
+        """Raise :class:`InvalidValueError` for a pool, weights or held nodes that do not fit
+        together.
+        """
         if self.pool_size < 0:
             raise InvalidValueError(f"the pool's size must not be negative, got {self.pool_size}")
         check_not_negative(forward_s=self.forward_s)
@@ -138,8 +143,8 @@ class Problem:
             raise InvalidValueError("a trainer's weight must be finite and above 0")
 
     def weighted(self, j: int) -> TrainerDemand:
-        """Return demand ``j`` with its weight multiplied into its value: the same summand of Eqn
-        16.
+        """Return demand ``j`` with its weight multiplied into its value curve, which gives the same
+        summand of Eqn 16 without a weight.
         """
         demand = self.demands[j]
         if not self.weights or self.weights[j] == 1.0:

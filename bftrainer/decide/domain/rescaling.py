@@ -32,9 +32,9 @@ class Rescaling:
     switch_s: float | None = None
 
     def at(self, at_s: float) -> Rescaling | None:
-        """Return the rest of the rescale at ``at_s``; None if it is over.
+        """Return what is left of the rescale at ``at_s``; None if it is over.
 
-        Once its switch has begun, the rest is a stall of all nodes.
+        Once its switch has begun, that is a stall of all nodes.
         """
         if at_s >= self.ready_s:
             return None
@@ -51,15 +51,16 @@ def rescaled(
     at_s: float,
 ) -> Rescaling:
     """Return the rescale that is under way after a trainer's nodes have changed at ``at_s``,
-    planned or forced.
+    planned or forced: when its stall ends, and when all nodes train.
 
-    ``earlier`` is the rescale that was under way until then, if any.
+    ``earlier`` is the rescale that was under way until then (None: none was). The new nodes start
+    while the old ones train on, then a switch stalls all; see the module.
     """
-    rest = None if earlier is None else earlier.at(at_s)
-    switch_s = None if rest is None else rest.switch_s
+    earlier_left = None if earlier is None else earlier.at(at_s)
+    switch_s = None if earlier_left is None else earlier_left.switch_s
     # Only during a start do some of the nodes not train yet.
-    training = old_nodes if rest is None or switch_s is None else rest.training
-    stalled_until_s = at_s if rest is None else rest.stalled_until_s
+    training = old_nodes if earlier_left is None or switch_s is None else earlier_left.training
+    stalled_until_s = at_s if earlier_left is None else earlier_left.stalled_until_s
     still_training = training & new_nodes
     if len(still_training) < len(training):  # the loss of a node that trains stalls the others
         stalled_until_s = max(stalled_until_s, at_s + trainer.scale_down_s)
@@ -68,6 +69,7 @@ def rescaled(
         switch_s = due_s if switch_s is None else max(switch_s, due_s)
     if switch_s is None or still_training == new_nodes:  # no node starts (any more)
         return Rescaling(frozenset(), stalled_until_s, stalled_until_s)
+    # All train once the switch is over, and the stall of a loss as well.
     ready_s = max(stalled_until_s, switch_s + trainer.scale_up_s)
     if switch_s <= at_s:  # the start takes no time: the switch is a stall from now on
         return Rescaling(frozenset(), ready_s, ready_s)

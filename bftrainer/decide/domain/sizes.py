@@ -12,8 +12,8 @@ from bftrainer.decide.domain.model import Trainer
 def sizes_of(
     trainer: Trainer, powers_of_two: bool = False, cap: int | None = None
 ) -> tuple[int, ...]:
-    """Return the legal node counts above 0, increasing; with ``powers_of_two`` only these, with
-    ``cap`` none above it.
+    """Return the legal node counts of a trainer above 0, increasing: with ``powers_of_two`` only
+    the powers of two, with ``cap`` none above it.
     """
     counts: Sequence[int] = range(trainer.min_nodes, trainer.max_nodes + 1)
     if trainer.sizes is not None:

@@ -30,8 +30,8 @@ class Losses:
     per_sample: float | None = None
 
     def after_report(self, samples: float, loss: float) -> Losses:
-        """Return the losses after one more report. A report without new samples only replaces the
-        latest value.
+        """Return the losses after one more report: ``loss`` at ``samples`` samples. A report
+        without new samples has no slope and only replaces the latest value.
         """
         if samples <= self.at_samples:
             return Losses(self.first, loss, samples, self.per_sample)

@@ -1,7 +1,7 @@
 """Rules that end trainers early, by what they report: ``loss>2@1000`` and ASHA.
 
-Samples, not steps: they mean the same at every number of workers. A rule looks once at each of its
-*rungs*, at the first report with this number of samples or more.
+Samples, not steps: they mean the same at every number of workers. A rule is applied once at each
+of its *rungs*, which are numbers of samples: at the first report with so many samples or more.
 """
 
 from __future__ import annotations
@@ -59,6 +59,7 @@ class ASHA:
     maximize: bool = False
 
     def __post_init__(self) -> None:
+        """Raise :class:`InvalidValueError` unless 0 < first < most and the factor is at least 2."""
         if not (0 < self.first < self.most < math.inf and self.factor >= 2):
             raise InvalidValueError(
                 f"ASHA: expected 0 < first < most and factor >= 2, got {self.first:g}, "
@@ -80,8 +81,9 @@ class ASHA:
     def ends(self, value: float, others: Iterable[float]) -> bool:
         """Whether a trainer with this ``value`` of the metric at a rung ends.
 
-        ``others`` are the values of the trainers that came to the rung before. With this trainer
-        the best n / ``factor`` of n go on, and at least the best one.
+        A rung is a number of samples at which trainers are compared; ``others`` are the values of
+        the trainers that came to it before. With this trainer the best n / ``factor`` of n go on,
+        and at least the best one.
         """
         earlier_values = tuple(others)
         sign = 1 if self.maximize else -1
@@ -94,9 +96,10 @@ Rule = Limit | ASHA
 
 @lru_cache  # a pilot asks at each report of each trainer
 def parse_rule(text: str) -> Rule:
-    """Parse a rule of ``stop_when``: ``loss>2@1000``, or ``asha(min loss, FIRST, MOST, FACTOR)``.
+    """Return the rule that a text of ``stop_when`` says: ``loss>2@1000`` (end if the loss is above
+    2 at 1000 samples), or ``asha(min loss, FIRST, MOST, FACTOR)``.
 
-    Raises :class:`InvalidValueError`.
+    Raises :class:`InvalidValueError` for any other text.
     """
     if match := _LIMIT.fullmatch(text):
         return Limit(

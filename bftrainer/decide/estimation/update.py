@@ -32,7 +32,8 @@ start.
 
 
 def with_costs(submitted: Trainer, current: Trainer, measured: Measurements) -> Trainer:
-    """Return the trainer ``current`` with the measured rescaling costs.
+    """Return the trainer ``current`` with the measured rescaling costs: the middle of the latest
+    stalls and starts in ``measured``.
 
     The costs that were ``submitted`` hold where nothing was measured. The same object is returned
     if none changed by more than ``TOLERANCE``.
@@ -63,10 +64,11 @@ def _new_if_changed(current: float, new: float) -> float:
 
 
 def _start_s(submitted: Trainer, current: Trainer, measured: Measurements) -> float | None:
-    """Return the time of a start in which the old nodes train on, S_j; None if all nodes stall in a
-    start.
+    """Return S_j: how long a start takes in which the old nodes train on; None if all nodes stall
+    in a start.
 
-    The latter is assumed until a start was measured to take ``TRAINS_ON_S`` or longer.
+    The latter is assumed until a start was measured to take ``TRAINS_ON_S`` or longer: only then
+    has the trainer shown that old nodes do train on.
     """
     if not measured.starts:
         return submitted.start_s
@@ -80,7 +82,8 @@ def _from_zero_s(submitted: Trainer, current: Trainer, measured: Measurements) -
     """Return the time from a decision until a trainer without nodes trains; None if it is not
     known.
 
-    It is used only beside S_j: without that, such starts are measurements of R_j^up.
+    It is used only beside S_j: a trainer without S_j has such starts among the measurements of
+    R_j^up.
     """
     if not measured.from_zero:
         return submitted.from_zero_s
@@ -106,18 +109,20 @@ ByKey = tuple[tuple[str, Measurements], ...]
 
 
 def key_of(trainer: Trainer) -> str:
-    """Return the key of a trainer's measurements: its model's, or its own. It must have learning
-    settings.
+    """Return the key of a trainer's measurements: its model's, so that all trainers of the model
+    learn together, or its own. It must have learning settings.
     """
     assert trainer.learning is not None
     return trainer.learning.key or f"trainer {trainer.id}"
 
 
 def add_measurements(state: State, measured: tuple[Measured, ...]) -> tuple[ByKey, frozenset[str]]:
-    """Return the measurements of the state with the new ones of admitted trainers.
+    """Return all measurements by key, with the new ones of admitted trainers, and the keys whose
+    estimates the new ones may change.
 
-    Returns all measurements by key, and the keys whose estimates the new ones (``measured``) may
-    change. Trainers without learning are skipped, and so are lost work and lengths.
+    A key stands for a model, or for one trainer (:func:`key_of`); ``measured`` are the reports of
+    the event. Trainers without learning are skipped, and so are lost work and lengths, which are no
+    measurements of speed or cost.
     """
     if not measured:
         return state.measurements, frozenset()
@@ -150,9 +155,10 @@ def add_measurements(state: State, measured: tuple[Measured, ...]) -> tuple[ByKe
 
 
 def with_lengths(state: State, measured: tuple[Measured, ...]) -> State:
-    """Return the state with the trainings' lengths that scripts have reported.
+    """Return the state with the trainings' lengths (in samples) that scripts have reported in
+    ``measured``.
 
-    The worlds report a length only for a trainer that was submitted without one.
+    The pilot and the replay report a length only for a trainer that was submitted without one.
     """
     totals = {
         report.trainer_id: report.samples_total
@@ -173,7 +179,9 @@ def with_lengths(state: State, measured: tuple[Measured, ...]) -> State:
 
 
 def _with_length(admitted: Active, samples_total: float | None) -> Active:
-    """Return the trainer with this length, in the submitted values too; unchanged for None."""
+    """Return the trainer with the length ``samples_total``, in the submitted values too; unchanged
+    for None, where none was reported.
+    """
     if samples_total is None:
         return admitted
     submitted = admitted.submitted
@@ -187,14 +195,15 @@ def _with_length(admitted: Active, samples_total: float | None) -> Active:
 
 
 def _may_change_curve(trainer: Trainer, measured: Measurements, nodes: int) -> bool:
-    """Whether the measured point at ``nodes`` nodes, which must exist, may change the estimated
-    curve.
+    """Whether the measured point at ``nodes`` nodes, which must exist, may change the trainer's
+    estimated curve.
 
     It may if it is new, differs from the estimate by more than the tolerance and its standard
     error, or is beyond the trainer's curve.
     """
     point = measured.at(nodes)
     assert point is not None
+    # A single window: the point is new.
     if len(point.windows) == 1 or nodes > trainer.max_nodes:
         return True
     estimated = trainer.curve.at(nodes)
@@ -205,48 +214,49 @@ def _may_change_curve(trainer: Trainer, measured: Measurements, nodes: int) -> b
 
 
 def with_estimates(state: State, learned: frozenset[str]) -> State:
-    """Return the state with new estimates for the trainers that need them.
+    """Return the state with new estimates of curves and costs for the trainers that need them.
 
-    Those are trainers that are new, whose key is in ``learned``, whose curve is guessed from the
-    others, or that are measured, or may be measured, on another size.
+    Those are trainers that are new; whose key (model) is in ``learned``, the keys with new
+    measurements; whose curve is guessed from the other trainers; or that are measured, or may be
+    measured, on another size to learn how they scale.
     """
     measurements = dict(state.measurements)
     per_node = best_per_node(state.active, measurements)
     curves: dict[tuple[str, Curve], Curve] = {}
     active = []
-    for a in state.active:
-        settings = a.trainer.learning
+    for admitted in state.active:
+        settings = admitted.trainer.learning
         if settings is None:
-            active.append(a)
+            active.append(admitted)
             continue
-        key = key_of(a.trainer)
+        key = key_of(admitted.trainer)
         measured = measurements.get(key, Measurements())
         is_guessed = settings.blank and not measured.points
         if (
-            a.submitted is None
+            admitted.submitted is None
             or key in learned
             or is_guessed
-            or _is_exploring(a)
-            or _may_explore(a, measured, state.at_s)
+            or _is_exploring(admitted)
+            or _may_explore(admitted, measured, state.at_s)
         ):
-            submitted = a.submitted or a.trainer
+            submitted = admitted.submitted or admitted.trainer
             prior = _prior_curve(
                 submitted, measured, per_node, len(state.pool), is_alone=len(state.active) == 1
             )
             if (key, prior) not in curves:  # trainers of one model have one curve
                 curves[key, prior] = estimate(prior, measured)
-            a = _with_estimate(
-                a, submitted, curves[key, prior], measured, len(state.pool), state.at_s
+            admitted = _with_estimate(
+                admitted, submitted, curves[key, prior], measured, len(state.pool), state.at_s
             )
-        active.append(a)
+        active.append(admitted)
     return replace(state, active=tuple(active))
 
 
 def wake_s(state: State) -> float | None:
-    """Return the time at which the pilot must look at the measurements again, though no event may
-    come; None if there is no reason.
+    """Return the time at which estimates must be computed again even if no event comes; None if
+    there is no reason.
 
-    It is the earliest of all trainers that have nodes and learning settings.
+    It is the earliest such time of all trainers that have nodes and learning settings.
     """
     earliest_s = None
     measurements: dict[str, Measurements] | None = None
@@ -266,7 +276,7 @@ def _due_s(admitted: Active, measured: Measurements | None, now_s: float) -> flo
 
     That is when a window on a size that has not been measured will be complete, or when a trainer
     may be tried on another size. For a trainer that does not report, the wait doubles each time, up
-    to ``PATIENCE_S``.
+    to ``PATIENCE_S``. ``measured`` is what its model has shown so far.
     """
     settings = admitted.trainer.learning
     assert settings is not None
@@ -282,16 +292,17 @@ def _due_s(admitted: Active, measured: Measurements | None, now_s: float) -> flo
 
 
 def best_per_node(active: tuple[Active, ...], measurements: dict[str, Measurements]) -> float:
-    """Return the most samples per second and node of any trainer: the guess for trainers about
-    which nothing is known.
+    """Return the most samples per second and node of any trainer that has a curve: the guess for
+    trainers about which nothing is known.
 
-    If all are guessed, it is that of any measurement; without one, 1.
+    If the curves of all are guessed, it is that of the best measurement of any trainer so far,
+    ended ones included; without one, 1.
     """
     best = 0.0
     for admitted in active:
-        t = admitted.trainer
-        if not _is_guessed(t, measurements):
-            best = max(best, t.curve.at(t.min_nodes) / t.min_nodes)
+        trainer = admitted.trainer
+        if not _is_guessed(trainer, measurements):
+            best = max(best, trainer.curve.at(trainer.min_nodes) / trainer.min_nodes)
     if best == 0.0:
         best = max(
             (
@@ -308,7 +319,9 @@ _NOTHING = Measurements()
 
 
 def _is_guessed(trainer: Trainer, measurements: Mapping[str, Measurements]) -> bool:
-    """Whether a trainer was submitted without a curve, and nothing was measured for its key."""
+    """Whether a trainer's curve is a mere guess: it was submitted without one, and nothing was
+    measured for it or for others of its model.
+    """
     settings = trainer.learning
     return (
         settings is not None
@@ -333,7 +346,8 @@ def known_rates(state: State) -> dict[str, float]:
 def _prior_curve(
     submitted: Trainer, measured: Measurements, per_node: float, pool: int, *, is_alone: bool
 ) -> Curve:
-    """Return the curve that is assumed where nothing has been measured.
+    """Return the curve that is assumed where nothing has been measured, for
+    :func:`~bftrainer.decide.estimation.estimates.estimate` to scale.
 
     It is the submitted curve; without one, the usual scaling once something was measured, else a
     guess from ``per_node``, the samples per second and node of the best other trainer. The guess
@@ -358,11 +372,12 @@ def _with_estimate(
     pool: int,
     at_s: float,
 ) -> Active:
-    """Return the trainer with this curve, the measured costs, and the sizes to which a trial
-    restricts it at ``at_s``.
+    """Return the trainer with this curve and the measured costs, and restricted to the sizes of a
+    trial, if it is on one at ``at_s``.
 
-    ``pool`` is the number of nodes. The same object is returned if nothing changed by more than the
-    tolerance. A trainer is new here until it has ``submitted`` values of its own.
+    A trial measures a trainer on another size than it has. ``pool`` is the number of nodes. The
+    same object is returned if nothing changed by more than the tolerance. A trainer is new here
+    until it has ``submitted`` values of its own.
     """
     sizes = _trial_sizes(admitted, submitted, measured, pool, at_s) or submitted.sizes
     # A trial on more nodes begins at a measured size, and must look worth it to the policy.
@@ -393,8 +408,9 @@ def _with_estimate(
 
 
 def _linear_beyond(curve: Curve, size: int, max_nodes: int) -> Curve:
-    """Return a curve to try out more nodes: as estimated up to ``size`` nodes, and from there to
-    ``max_nodes`` linear, as if twice the nodes were twice as fast.
+    """Return a ``curve`` to try out more nodes: as estimated up to ``size`` nodes, and from there
+    to ``max_nodes`` linear, as if twice the nodes were twice as fast, so that the policy finds more
+    nodes worth it.
     """
     nodes = (*(n for n in curve.nodes if n < size), *sorted({size, max_nodes}))
     per_s = []
@@ -411,7 +427,8 @@ def _guessed_curve(trainer: Trainer, per_node: float, share_nodes: int) -> Curve
 
     It has ``per_node`` samples per second and node, as the best of the others, up to
     ``share_nodes`` nodes (or its smallest size), and is constant beyond. ``share_nodes`` is its
-    share of the pool: without a cap, the guess would take the nodes of trainers that are measured.
+    share of the pool: without this limit, the guess would take the nodes of trainers that are
+    measured.
     """
     linear_until = min(max(share_nodes, trainer.min_nodes), trainer.max_nodes)
     nodes = sorted({trainer.min_nodes, linear_until, trainer.max_nodes})
@@ -428,14 +445,16 @@ def _assumed_curve(min_nodes: int, max_nodes: int) -> Curve:
 
 
 def _is_exploring(admitted: Active) -> bool:
-    """Whether the trainer is being measured on another size: its legal sizes are not those
-    submitted.
+    """Whether the trainer is on trial: measured on another size to learn how it scales.
+
+    During a trial its legal sizes are not those that were submitted.
     """
     return admitted.submitted is not None and admitted.trainer.sizes != admitted.submitted.sizes
 
 
 def measurement_texts(state: State) -> frozenset[str]:
-    """Return texts that say what was measured so far, and which trainers are on trial.
+    """Return texts that say what was measured so far, and which trainers are on trial (measured on
+    another size).
 
     When a new text appears, trainers may use nodes that they did not use before.
     """
@@ -454,14 +473,15 @@ def _spans_factor_two(measured: Measurements) -> bool:
 
 
 def _may_explore(admitted: Active, measured: Measurements, at_s: float) -> bool:
-    """Whether a trainer may be put on another size now, to measure how it scales.
+    """Whether a trainer may be put on another size at ``at_s``, to measure how it scales.
 
-    It must have kept its size for ``explore_after_s`` (ten times as long to shrink), and its
-    measured sizes must not yet span a factor of two.
+    It must have kept its size for ``explore_after_s`` (ten times as long to shrink), must have been
+    measured on it or on others, and these sizes must not yet span a factor of two.
     """
     settings = admitted.trainer.learning
     assert settings is not None
     if (
+        # 0: the trainer is never tried on another size.
         not settings.explore_after_s
         or len(admitted.nodes) < admitted.trainer.min_nodes
         or not measured.points
@@ -472,9 +492,12 @@ def _may_explore(admitted: Active, measured: Measurements, at_s: float) -> bool:
 
 
 def _trial_after_s(admitted: Active) -> float:
-    """Return how long a trainer keeps its size before it may be measured on another one."""
+    """Return how long a trainer keeps its size before it may be measured on another one: ten times
+    longer where the trial shrinks it, which loses throughput.
+    """
     settings = admitted.trainer.learning
     assert settings is not None
+    # From a size so near its smallest one it can only grow.
     is_small = len(admitted.nodes) < 2 * admitted.trainer.min_nodes
     return settings.explore_after_s * (1 if is_small else DOWN_WAITS)
 
@@ -482,16 +505,18 @@ def _trial_after_s(admitted: Active) -> float:
 def _trial_sizes(
     admitted: Active, submitted: Trainer, measured: Measurements, pool: int, at_s: float
 ) -> tuple[int, ...] | None:
-    """Return the sizes to which a trainer is restricted while it is measured on another size; None
-    if it is not.
+    """Return the sizes to which a trainer is restricted while it is measured on another size (on
+    trial); None if it is not.
 
     They are smaller sizes; where there are none, its own and larger ones, and the policy decides
     whether more is worth it. A trial ends when the trainer's scaling is known, or when no window
-    has been reported in time. ``pool`` is the number of nodes.
+    has been reported in time. ``pool`` is the number of nodes, ``submitted`` has the sizes that the
+    user allows.
     """
     settings = submitted.learning
     assert settings is not None
     if _is_exploring(admitted):
+        # Until then a window on the new size should have been reported.
         patience_s = STEP * (
             settings.window_s + max(admitted.trainer.growth_s, admitted.trainer.scale_down_s)
         )
@@ -503,17 +528,20 @@ def _trial_sizes(
         return None
     present = len(admitted.nodes)
     legal_sizes = sizes_of(submitted)
+    # Around a quarter (STEP) of the present size, in ratios from 1/8 to 1/2: far enough to show how
+    # it scales.
     smaller = tuple(n for n in legal_sizes if present / STEP**1.5 <= n <= present / 2)
     if smaller:
         return smaller
+    # At least twice its size, and else what its share of the pool adds.
     largest_trial = present + max(int(settings.share * pool), present)
     larger = tuple(n for n in legal_sizes if 2 * present <= n <= largest_trial)
     return (present, *larger) if larger else None
 
 
 def _curves_differ(old: Curve, new: Curve) -> bool:
-    """Whether the curves differ by more than the tolerance at any breakpoint, or end at different
-    node counts.
+    """Whether the curves differ by more than the tolerance at any breakpoint that both cover, or
+    end at different node counts.
     """
     end = min(old.nodes[-1], new.nodes[-1])
     breakpoints = {n for n in (*old.nodes, *new.nodes) if n <= end}

@@ -47,13 +47,14 @@ class BFTrainer:
         return self.objective.needs
 
     def decide(self, state: State, event: Event) -> tuple[Decision, object]:
-        """Solve the allocation problem of this state. T_fwd ends no later than the last node's
-        window.
+        """Return the optimal counts of this state (Eqn 16), and the memory for the next event.
 
-        The memory is M if the objective has a priority order
+        T_fwd, the time that is looked ahead, ends no later than the last node's backfill window.
+        The memory is M, the most unfinished trainers at once, if the objective has a priority order
         (:mod:`~bftrainer.decide.policies.line`), else None.
         """
         forward_s = min(self.forward_s, lifetime_s(state.pool, state.window_ends, state.at_s))
+        # These objectives also decide how many trainers train, by a priority order.
         if self.objective.kappa is not None:
             return self._decide_by_priority(state, self.objective.kappa, forward_s)
         demands = demands_of(state, self.objective, self.forward_s, self._demand_cache)
@@ -63,11 +64,13 @@ class BFTrainer:
     def _decide_by_priority(
         self, state: State, kappa: float, forward_s: float
     ) -> tuple[Decision, object]:
-        """Decide with weights by priority order (:mod:`~bftrainer.decide.policies.line`).
+        """Return the counts that are optimal with weights by priority order
+        (:mod:`~bftrainer.decide.policies.line`), and the memory.
 
-        The problem has only the trainers that can be chosen; all others get nothing. ``kappa`` is
-        that of the objective, ``forward_s`` T_fwd until the last window ends at most. The memory is
-        M, the most unfinished trainers since there was last none.
+        A trainer weighs as much as trainers wait for it. The problem has only the trainers that can
+        be chosen; all others get nothing. ``kappa`` is that of the objective, ``forward_s`` T_fwd
+        until the last window ends at most. The memory is M, the most unfinished trainers since
+        there was last none.
         """
         peak = len(state.active) + len(state.queue)
         if peak and isinstance(state.memory, int):  # else M starts again at 0
@@ -109,12 +112,14 @@ def _within_remaining_time(
     """Return the demand, with higher costs if the trainer is done within T_fwd: a rescale gains
     nothing after the trainer's end.
 
-    ``demand`` is that of ``active`` at ``at_s``, and ``forward_s`` is T_fwd. A trainer of unknown
-    length keeps its costs.
+    ``demand`` is that of ``active`` at ``at_s``, and ``forward_s`` is T_fwd. The costs are
+    multiplied such that a rescale pays off within ``PAYS_WITHIN`` of the remaining time on one
+    node. A trainer of unknown length keeps its costs.
     """
     left_s = one_node_s(active)
     if left_s is None:
         return demand
+    # At least a second: costs are multiplied by T_fwd over this.
     within_s = max(PAYS_WITHIN * left_s, 1.0)
     if within_s >= forward_s:
         return demand
@@ -125,7 +130,8 @@ def _within_remaining_time(
 
 @lru_cache(maxsize=_CACHE_SIZE)
 def _without_zero(demand: TrainerDemand, pool_size: int) -> TrainerDemand:
-    """Return the demand without the size 0, and with no size above both ``pool_size`` and C_j.
+    """Return the demand of a trainer that must train: without the size 0, and with no size above
+    both ``pool_size`` and C_j, its present nodes.
 
     The sizes must not be empty, so C_j stays among them even in a pool that has become too small.
     """
@@ -141,11 +147,11 @@ def demands_of(
     forward_s: float = math.inf,
     cache: DemandCache | None = None,
 ) -> tuple[TrainerDemand, ...]:
-    """Return the trainers as demands of the allocation problem: O_j under the objective, their
-    bounds and costs, and C_j (Eqn 1).
+    """Return the admitted trainers as demands of the allocation problem: O_j under the objective,
+    their bounds and costs, and C_j (Eqn 1), the nodes that they have.
 
-    ``forward_s`` is T_fwd, a limit on the costs of trainers whose old nodes train on while new ones
-    start.
+    ``forward_s`` is T_fwd, which limits the costs of trainers whose old nodes train on while new
+    ones start. ``cache`` keeps demands from one event to the next.
     """
     return tuple(
         _trainer_demands(
@@ -161,11 +167,13 @@ def _trainer_demands(
     forward_s: float,
     cache: DemandCache,
 ) -> list[TrainerDemand]:
-    """Build the demands of trainers with these value curves, from the cache where they have not
-    changed.
+    """Return the demands of trainers with these value curves at ``at_s``, in their order, from the
+    cache where they have not changed.
     """
     demands = []
     for active, value in zip(actives, values, strict=True):
+        # Only trainers whose old nodes train on while new ones start have costs that depend on
+        # time.
         if active.trainer.start_s is None:
             demand = cache.demand(active.trainer, value, len(active.nodes))
         else:
@@ -175,9 +183,10 @@ def _trainer_demands(
 
 
 def _two_cost_demand(active: Active, value: Curve, at_s: float, forward_s: float) -> TrainerDemand:
-    """Build the demand of a trainer whose old nodes train on while new ones start.
+    """Return the demand, at ``at_s``, of a trainer whose old nodes train on while new ones start.
 
-    A rescale that is under way changes its costs with time, so that the demand cannot be cached.
+    ``value`` is its value curve, ``forward_s`` T_fwd. A rescale that is under way changes its costs
+    with time, so that the demand cannot be cached.
     """
     trainer, nodes = active.trainer, len(active.nodes)
     if active.rescaling is None:
@@ -227,7 +236,9 @@ class DemandCache:
         self._demands: dict[str, tuple[Trainer, TrainerDemand]] = {}
 
     def demand(self, trainer: Trainer, value: Curve, current: int) -> TrainerDemand:
-        """Return the demand of a trainer with this value curve on ``current`` nodes, by Eqn 16."""
+        """Return the demand of a trainer with this value curve on ``current`` nodes, by Eqn 16; the
+        same object as last time if nothing has changed.
+        """
         cached = self._demands.get(trainer.id)
         # Identity spares hashing the curves; equal objects are still found in the lru_cache of
         # _trainer_demand.

@@ -55,9 +55,11 @@ class Cohort:
         return self.objective.needs
 
     def decide(self, state: State, event: Event) -> tuple[Decision, object]:
-        """Give free nodes by cohort; running trainers keep theirs.
+        """Return the counts and nodes of this event: free nodes are given by cohort (nodes that
+        joined together), and running trainers keep theirs.
 
-        A trainer that has an illegal size after a loss drops to the largest legal one.
+        A trainer that has an illegal size after a loss drops to the largest legal one. The memory
+        holds when the nodes of the pool joined.
         """
         previous = state.memory if isinstance(state.memory, Cohorts) else Cohorts()
         memory = Cohorts(self._updated_cohorts(previous.joined, state, event))
@@ -73,7 +75,8 @@ class Cohort:
     def _updated_cohorts(
         self, previous: tuple[tuple[float, Nodes], ...], state: State, event: Event
     ) -> tuple[tuple[float, Nodes], ...]:
-        """Return the cohorts of the pool after an event: (time at which they joined, nodes).
+        """Return the cohorts of the pool (nodes that joined together) after an event: (time at
+        which they joined, nodes), the oldest first.
 
         ``previous`` are those before the event, ``state`` is the state after it. Nodes in no known
         cohort count as joined now, or with the last cohort if that is recent. They joined earlier
@@ -100,6 +103,7 @@ class Cohort:
         held = [admitted.nodes for admitted in state.active]
         are_legal = all(admitted.trainer.is_legal(len(admitted.nodes)) for admitted in state.active)
         has_free_nodes = len(state.pool) > sum(map(len, held))
+        # No trainer, or nothing to give and nobody to move.
         if not held or (are_legal and not has_free_nodes):
             return held
         division = Division(self.model, self.objective.of(state), state, memory.joined)
@@ -120,6 +124,7 @@ class Cohort:
         if not state.active or any(counts):
             return None
         pool_size = len(state.pool)
+        # A trainer without any legal size does not fit whatever the pool.
         smallest = min(
             min(sizes_of(admitted.trainer), default=pool_size + 1) for admitted in state.active
         )

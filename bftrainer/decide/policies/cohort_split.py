@@ -24,12 +24,12 @@ _EPSILON = 1e-9
 
 @dataclass(slots=True)
 class _CohortColumn:
-    """A cohort of nodes that joined together and end together, as a column of the tables of
-    :class:`Division`.
+    """A cohort (nodes that joined the pool together) whose windows end together, as a column of the
+    tables of :class:`Division`.
 
-    ``useful_s`` are the expected useful seconds of a node, ``hit`` is the probability that the
-    cohort is hit by a preemption within the horizon, ``members`` are all its nodes, and ``nodes``
-    the free ones in name order.
+    ``useful_s`` are the expected useful seconds of a node within the horizon. ``hit`` is the
+    probability that a preemption takes nodes of the cohort within the horizon. ``members`` are all
+    its nodes, and ``nodes`` the free ones in name order.
     """
 
     column: int
@@ -64,6 +64,7 @@ class Division:
         self._nodes_before = [admitted.nodes for admitted in state.active]
         self._nodes = [set(nodes) for nodes in self._nodes_before]
         width = 1 + max(trainer.max_nodes for trainer in trainers)
+        # The value under the objective, and the samples per second, of each trainer at each count.
         self._values = np.array(
             [
                 _legal_values(value, trainer, width)
@@ -80,6 +81,7 @@ class Division:
             within_s=within_s,
             model=model,
         )
+        # How long each trainer still stalls: grows when it is given nodes.
         self._stall_s = _as_column(
             [_stall_left_s(admitted, state.at_s) for admitted in state.active]
         )
@@ -93,11 +95,14 @@ class Division:
         for row, nodes in zip(self._held, self._nodes_before, strict=True):
             for node in nodes:
                 row[self._column_by_node[node]] += 1
+        # Set by _update_sums.
         self._worths = np.zeros((len(trainers), 1))
         self._update_sums()
 
     def give_free_nodes(self) -> None:
-        """Give free nodes until no more gift raises the sum of the worths."""
+        """Give free nodes to trainers until no more gift raises the sum of their worths: single
+        cohorts first, then unions of several.
+        """
         has_gift = True
         while has_gift:
             has_gift = False
@@ -110,6 +115,8 @@ class Division:
     def drop_illegal_sizes(self) -> bool:
         """Drop trainers with illegal sizes to the largest legal ones; they get no more nodes.
         Returns whether nodes became free.
+
+        A size becomes illegal when a preemption takes some of the nodes.
         """
         has_dropped = False
         for j, trainer in enumerate(self._trainers):
@@ -117,6 +124,7 @@ class Division:
             size = largest_legal(trainer, len(nodes))
             if size == len(nodes):
                 continue
+            # Columns are sorted by age, the oldest first; old cohorts tend to stay longest.
             oldest_first = sorted(in_name_order(nodes), key=self._column_by_node.__getitem__)
             for node in oldest_first[size:]:
                 nodes.discard(node)
@@ -142,8 +150,8 @@ class Division:
     ) -> list[_CohortColumn]:
         """Return one column per cohort and known window end.
 
-        ``joined`` are the cohorts, and ``within_s`` is the horizon. A node is useful until its
-        window ends, and is then lost for certain.
+        ``joined`` are the cohorts, as (time at which they joined, nodes), and ``within_s`` is the
+        horizon. A node is useful until its window ends, and is then lost for certain.
         """
         ends = dict(state.window_ends)
         held: Nodes = frozenset().union(*self._nodes_before)
@@ -155,6 +163,7 @@ class Division:
                 groups.setdefault(ends.get(node, math.inf), []).append(node)
             for end_s, alike in sorted(groups.items(), reverse=True):
                 left_s = max(end_s - state.at_s, 0.0)
+                # A window that ends within the horizon is a preemption for certain.
                 hit = self._model.hit_probability(age_s, within_s) if left_s >= within_s else 1.0
                 cohorts.append(
                     _CohortColumn(
@@ -171,7 +180,8 @@ class Division:
         """Compute the sums over the cohorts of each trainer, and its present worth, after nodes
         have moved.
 
-        An illegal size is worth as much as the largest legal one below.
+        An illegal size is worth as much as the largest legal one below. A hit is a preemption that
+        takes nodes of a cohort.
         """
         self._counts = self._held.sum(axis=1)
         self._useful_sum_s = self._held @ self._useful_s
@@ -186,6 +196,8 @@ class Division:
         share_s = np.divide(
             self._useful_sum_s, self._counts, out=np.zeros(len(legal)), where=self._counts > 0
         )
+        # A trainer on a single cohort stalls only in hits that leave it some nodes; on several, the
+        # loss of one cohort always leaves it the others.
         hits = np.where(
             self._cohort_counts == 1,
             self._expected_hits * self._model.partial_hit_share(self._counts),
@@ -201,8 +213,11 @@ class Division:
         """Return the worth of each trainer on ``n`` nodes, shape (J, any); -inf where ``n`` is not
         legal.
 
-        The other arguments are those of :meth:`CohortCosts.worth`.
+        The other arguments are those of :meth:`CohortCosts.worth`: the mean useful seconds of the
+        nodes (``share_s``), the expected preemptions (``hits``) and the stall that is left
+        (``stall_s``).
         """
+        # Counts beyond the table read its last column, and are marked illegal below.
         inside = np.minimum(n, self._values.shape[1] - 1)
         value = np.take_along_axis(self._values, inside, axis=1)
         rate = np.take_along_axis(self._rates, inside, axis=1)
@@ -217,10 +232,11 @@ class Division:
         -inf where that is impossible.
 
         ``useful_s`` are the useful seconds of the added nodes together, and ``hits`` the expected
-        hits of the trainer with them.
+        preemptions of the trainer with them.
         """
         n = self._counts[:, None] + added
         share_s = (self._useful_sum_s[:, None] + useful_s) / n
+        # Growth stalls the trainer for R_up, unless a longer stall is under way: they overlap.
         stall_s = np.maximum(self._stall_s, self._costs.up_s)
         gains = self._worth_on(n.astype(np.int64), share_s, hits, stall_s) - self._worths
         gains[self._frozen] = -np.inf
@@ -231,11 +247,13 @@ class Division:
         whether any was given.
         """
         largest = min(len(cohort.nodes), self._values.shape[1] - 1)
+        # Column k - 1 of the arrays below is for k more nodes.
         k = np.arange(1.0, largest + 1.0)[None, :]
         has_nodes = self._held[:, cohort.column][:, None] > 0
         # Trainers without nodes of other cohorts: a hit may take all that they have.
         has_no_other = (self._cohort_counts[:, None] - has_nodes) == 0
         partial_share = self._model.partial_hit_share(self._counts[:, None] + k)
+        # A cohort that the trainer is on already adds no further hit.
         hits = self._expected_hits[:, None] + np.where(has_nodes, 0.0, cohort.hit)
         hits = np.where(has_no_other, cohort.hit * partial_share, hits)
         gains = self._worth_gains(k, k * cohort.useful_s, hits)
@@ -256,12 +274,13 @@ class Division:
         with_free_nodes = [c for c in self._cohorts if c.nodes]
         sizes = np.cumsum([len(c.nodes) for c in with_free_nodes])
         # Beyond the largest size of all trainers, no union can be given.
-        count = int(np.searchsorted(sizes, self._values.shape[1] - 1, side="right"))
-        cohorts = with_free_nodes[:count]
+        usable_count = int(np.searchsorted(sizes, self._values.shape[1] - 1, side="right"))
+        cohorts = with_free_nodes[:usable_count]
         if len(cohorts) < 2:
             return False
         columns = [c.column for c in cohorts]
         useful_s = np.cumsum([len(c.nodes) * c.useful_s for c in cohorts])[None, :]
+        # Column i of these arrays is the union of the i + 1 oldest cohorts.
         hits = self._expected_hits[:, None] + np.cumsum(
             np.where(self._held[:, columns] > 0, 0.0, self._hit_probabilities[columns]), axis=1
         )
@@ -276,8 +295,8 @@ class Division:
         return True
 
     def _give_nodes(self, j: int, cohort: _CohortColumn, count: int) -> None:
-        """Give trainer ``j`` the first ``count`` free nodes of a cohort, and note the stall of its
-        growth. The caller updates the sums afterwards.
+        """Give trainer ``j`` the first ``count`` free nodes of a cohort, and note that its growth
+        stalls it. The caller updates the sums afterwards.
         """
         self._nodes[j].update(cohort.nodes[:count])
         del cohort.nodes[:count]
@@ -286,10 +305,11 @@ class Division:
 
 
 def best_split(gains: Array, nodes: int) -> list[tuple[int, int]]:
-    """Return the split of ``nodes`` nodes with the largest sum of gains, as (row, count) pairs.
+    """Return the split of ``nodes`` nodes over the rows with the largest sum of gains, as (row,
+    count) pairs.
 
-    ``gains[j, k - 1]`` is the gain of row j with k nodes. Gains that are not above 0 must be -inf.
-    Of equal splits, it is the one that gives less to later rows.
+    ``gains[j, k - 1]`` is the gain of row j (a trainer) with k nodes. Gains that are not above 0
+    must be -inf. Of equal splits, it is the one that gives less to later rows.
     """
     rows = np.flatnonzero(gains.max(axis=1, initial=-np.inf) > 0)
     if not len(rows):
@@ -322,7 +342,7 @@ def _samples_left(active: Active) -> float:
 
 
 def _stall_left_s(active: Active, now_s: float) -> float:
-    """The rest of the stall of a rescale that is under way."""
+    """Return the seconds that a trainer still stalls because of a rescale that is under way."""
     return 0.0 if active.rescaling is None else max(active.rescaling.ready_s - now_s, 0.0)
 
 

@@ -47,6 +47,7 @@ class CohortModel:
     together_s: float = 5.0
 
     def __post_init__(self) -> None:
+        """Raise :class:`InvalidValueError` for an option that is out of its range."""
         for field in fields(self):
             value = getattr(self, field.name)
             may_be_0 = field.name in ("late", "at_once", "knee_s", "youngest_s", "together_s")
@@ -70,14 +71,18 @@ class CohortModel:
         return self.first_s + min(age_s, self.knee_s) + self.late * max(age_s - self.knee_s, 0.0)
 
     def useful_s(self, age_s: float, within_s: float) -> float:
-        """Return the expected seconds within ``within_s`` that a node stays whose cohort has this
-        age.
+        """Return the expected seconds within ``within_s`` that a node stays whose cohort (the nodes
+        that joined with it) is ``age_s`` old.
         """
         lasts_s = self.outlast * self.mean_to_hit_s(age_s)
+        # The integral, over the horizon, of the probability to stay for t seconds: lasts_s /
+        # (lasts_s + t).
         return lasts_s * math.log1p(within_s / lasts_s)
 
     def hit_probability(self, age_s: float, within_s: float) -> float:
-        """Return the probability that a cohort of this age is hit within ``within_s``."""
+        """Return the probability that a preemption takes nodes of a cohort of this age within
+        ``within_s`` seconds.
+        """
         return within_s / (self.mean_to_hit_s(age_s) + within_s)
 
     def partial_hit_share(self, nodes: Array) -> Array:
@@ -108,13 +113,16 @@ class CohortCosts:
         where ``value`` is 0.
 
         ``value`` and ``rate`` are O_j(n) under the objective and in samples per second, ``share_s``
-        the mean useful seconds of its nodes, ``hits`` the expected hits, ``stall_s`` the stall that
-        is left. The nearer its end, the more of the start of its successor counts as a cost.
+        the mean useful seconds of its nodes (until they are expected to be lost), ``hits`` the
+        expected number of preemptions, ``stall_s`` the stall that is left. The nearer its end, the
+        more of the start of its successor, the next trainer on these nodes, counts as a cost.
         """
+        # In how many seconds it is done at this size; never without progress or a known length.
         end_s = stall_s + np.divide(
             self.remaining, rate, out=np.full(rate.shape, np.inf), where=rate > 0
         )
         successor_s = self.up_s / (1.0 + end_s / self.model.successor_s)
+        # The stall after each expected preemption takes its share of the horizon.
         lasting_s = share_s * np.exp(-self.down_s * hits / self.within_s)
         worth: Array = value * (lasting_s - stall_s - successor_s)
         return worth

@@ -41,8 +41,9 @@ class Gathered(Wrapped):
         """Return the decision of the policy; while arrivals are gathered, running trainers keep
         their sizes.
 
-        In that case the policy's memory stays as it was, since the decision was not carried out: at
-        the end, the policy is asked again with it.
+        Nodes that join within ``gather_s`` of the first one are gathered, so that a running trainer
+        is moved once for all of them. In that case the memory of the policy stays as it was, since
+        its decision was not carried out: at the end, it is asked again with it.
         """
         memory = state.memory
         inner = memory.inner if isinstance(memory, GatheringArrivals) else memory
@@ -53,6 +54,7 @@ class Gathered(Wrapped):
         counts = _without_moves(state, decision.counts)
         if counts == decision.counts:  # it moves no running trainer
             return decision, new_inner
+        # At the end of the wait the policy is asked again, or earlier if it asks for that itself.
         wake_at_s = until_s
         if decision.wake_at_s is not None:
             wake_at_s = min(until_s, decision.wake_at_s)
@@ -65,12 +67,13 @@ class Gathered(Wrapped):
         ``state.memory`` says whether arrivals are gathered already; ``event`` may begin that, or
         end it early.
         """
-        pools = [change for change in event.changes if isinstance(change, PoolChanged)]
-        if event.all_joined or any(change.left for change in pools):
+        pool_changes = [change for change in event.changes if isinstance(change, PoolChanged)]
+        # Nothing else is about to join, or a loss has to be answered at once.
+        if event.all_joined or any(change.left for change in pool_changes):
             return None
         if isinstance(state.memory, GatheringArrivals):
             return state.memory.until_s if state.at_s < state.memory.until_s else None
-        if any(change.joined for change in pools):
+        if any(change.joined for change in pool_changes):
             return state.at_s + self.gather_s
         return None
 
@@ -78,8 +81,9 @@ class Gathered(Wrapped):
 def _without_moves(state: State, counts: tuple[int, ...]) -> tuple[int, ...]:
     """Return the counts without a change of any running trainer.
 
-    Trainers without nodes get their count if it is free, in order of admission. After a loss that
-    left an illegal size, the counts stay as they are: that trainer must be moved.
+    Trainers without nodes get their count if so many nodes are free, in order of admission. After a
+    loss that left a trainer an illegal size, the ``counts`` are returned as they are: that trainer
+    must be moved.
     """
     sizes = [len(active.nodes) for active in state.active]
     if not all(active.trainer.is_legal(n) for active, n in zip(state.active, sizes, strict=True)):

@@ -46,7 +46,10 @@ class Guarded(Wrapped):
 
     def decide(self, state: State, event: Event) -> tuple[Decision, object]:
         """Return the decision of the policy, changed where a trainer has starved for
-        ``patience_s``.
+        ``patience_s``: it gets its smallest size for a turn of ``turn_s``.
+
+        A trainer starves while it has no nodes though its smallest size fits the pool. The timer of
+        the decision is the next begin or end of a turn, or the policy's own if that is earlier.
         """
         memory = state.memory if isinstance(state.memory, StarvationClock) else StarvationClock()
         decision, inner = self.policy.decide(replace(state, memory=memory.inner), event)
@@ -76,6 +79,7 @@ class Guarded(Wrapped):
         guarded = Decision(
             tuple(counts),
             min(wakes_s, default=None),
+            # With other counts the answer of the solver does not describe the decision.
             decision.answer if is_unchanged else None,
             nodes=still_named(state, decision, counts),
         )
@@ -89,7 +93,8 @@ class Guarded(Wrapped):
         starved_since_s: dict[str, float],
         counts: Sequence[int],
     ) -> dict[str, float]:
-        """Return when the turn of each trainer ends, by id.
+        """Return when the turn of each trainer ends, by id. A turn is the time for which a starving
+        trainer gets its smallest size.
 
         These are the turns that go on, and new ones of trainers that have waited for
         ``patience_s``, the longest wait first. ``starved_since_s`` is when each trainer began to
@@ -114,10 +119,11 @@ class Guarded(Wrapped):
 def _starvation_starts_s(
     state: State, memory: StarvationClock, smallest: Sequence[int]
 ) -> dict[str, float]:
-    """Return from when each trainer that fits the pool would starve if this decision gives it
-    nothing, by id: now if it still has nodes, or did not starve before.
+    """Return the time since when each trainer that fits the pool starves, if this decision gives it
+    nothing, by id.
 
-    ``smallest`` are the smallest sizes (0: none).
+    It is now for a trainer that still has nodes, or that did not starve before. ``memory`` has the
+    earlier times, and ``smallest`` are the smallest sizes (0: none).
     """
     earlier_starts_s = dict(memory.since)
     starts_s: dict[str, float] = {}
@@ -132,11 +138,11 @@ def _raise_to_smallest(
     state: State, counts: list[int], j: int, smallest: list[int], served: set[int]
 ) -> bool:
     """Raise trainer ``j`` to its smallest size in ``counts``, at the cost of others but for those
-    in ``served``.
+    in ``served``; return whether that was possible.
 
     ``smallest`` are the smallest sizes, and ``served`` the indices of trainers whose turn it is.
-    Returns False, and changes nothing, if that is impossible. The order in which others give up
-    nodes is that of the module's text.
+    ``counts`` is changed only if it was possible. The order in which others give up nodes is that
+    of the module's text.
     """
     if counts[j] >= smallest[j]:
         return True
@@ -149,6 +155,7 @@ def _raise_to_smallest(
         if can_shrink:
             donor = max(can_shrink, key=lambda k: (new_counts[k] - smallest[k], k))
             sizes = sizes_of(state.active[donor].trainer)
+            # free is below 0: the count less the nodes that are missing.
             reduced = max(largest_of(sizes, new_counts[donor] + free), smallest[donor])
         else:
             running = [k for k in others if new_counts[k] > 0]

@@ -44,8 +44,8 @@ class Keeping(Wrapped):
     check_memory: Callable[[object], object] = lambda _: None
 
     def decide(self, state: State, event: Event) -> tuple[Decision, object]:
-        """Return the decision of the policy. If it raises, keep the present counts and the old
-        memory, and try again after ``RETRY_S``.
+        """Return the decision and the memory of the policy. If it raises, the decision is to keep
+        the present counts, with the old memory, and to try again after ``RETRY_S``.
 
         The decision has the error then (``kept``), and the trainers that cause it (``blamed``).
         """
@@ -73,7 +73,9 @@ class Keeping(Wrapped):
         """Return the ids of the trainers with which the policy fails; none if the fault may be the
         policy's own.
 
-        Each of the first ``_MAX_SUSPECTS`` trainers is tried alone, then all others together.
+        Each of the first ``_MAX_SUSPECTS`` trainers is tried alone, then all others together. If
+        the policy fails with these too, or if there are no others, the trainers may not be the
+        cause.
         """
         suspects = [
             admitted

@@ -73,11 +73,12 @@ def priority_order(
     at_s: float = 0.0,
     forward_s: float = 0.0,
 ) -> PriorityOrder:
-    """Return the trainers that can be chosen and their weights, in the order of ``active``.
+    """Return the trainers that can be chosen and their weights in Eqn 16, in the order of
+    ``active``.
 
     ``queued`` more trainers are behind all of these. ``kappa`` and ``peak``, M, are those of the
-    module's text. With a ``cache``, the next call is faster.
-    ``forward_s`` is T_fwd; with 0, every start has paid off at once.
+    module's text. With a ``cache``, the next call is faster. ``at_s`` is the time of the event and
+    ``forward_s`` T_fwd; with 0, every start has paid off at once.
     """
     cache = cache or RankCache()
     ranks = cache.ranked(active)
@@ -99,7 +100,10 @@ def priority_order(
         kind, smallest, takes_one = cache.kind(active[j].trainer)
         if guaranteed is None and smallest <= pool_size:
             guaranteed = j
+        # Trainers of one kind differ only in name and length, so the earlier one of a kind is
+        # chosen first: a later one only if the earlier ones leave it room.
         kind_left = free_by_kind[kind] = free_by_kind.get(kind, pool_size) - smallest
+        # A trainer with nodes is always in the problem: taking its nodes away is a choice too.
         if kind_left >= 0 or active[j].nodes:
             chosen.append((j, (total - i) / total))
         free -= takes_one
@@ -113,7 +117,11 @@ def priority_order(
 def _moved_behind(
     places: Sequence[tuple[float, int]], behind: Mapping[int, RecentStart]
 ) -> list[tuple[float, int]]:
-    """Return the (key, index) of every trainer, those that wait for a start moved behind it."""
+    """Return the (key, index) of every trainer in priority order, each trainer of ``behind`` moved
+    behind the running one whose start must pay off first.
+
+    ``places`` are the pairs before; a key is in seconds, the smallest first.
+    """
     keys = {j: key for key, j in places}
     for j, start in behind.items():
         keys[j] = max(keys[j], start.key_s)
@@ -134,11 +142,12 @@ class RecentStart:
 def behind_starts(
     active: Sequence[Active], at_s: float, forward_s: float
 ) -> dict[int, RecentStart]:
-    """Return the waiting trainers of unknown length, by index, that must not displace a start yet,
-    each with the last such start in the priority order.
+    """Return the waiting trainers of unknown length, by index, that must not displace a running
+    trainer yet, each with the recent start (or change of size) that they have to let pay off.
 
     They were submitted after that start, which was less than ``forward_s`` (T_fwd) ago: so none
-    waits longer than T_fwd for this reason. Cost: O(J log J) for J trainers.
+    waits longer than T_fwd for this reason. Of several starts it is the one of the trainer that is
+    last in the priority order. Cost: O(J log J) for J trainers.
     """
     waiting = [
         j
@@ -147,23 +156,25 @@ def behind_starts(
     ]
     if not waiting:  # most decisions: the starts and their keys need not be known
         return {}
-    sized = sorted(
+    recent_starts = sorted(
         (admitted.sized_s, key_s(admitted), j)
         for j, admitted in enumerate(active)
         if admitted.nodes
         and admitted.remaining_samples is not None
         and admitted.sized_s + forward_s > at_s
     )
-    if not sized:
+    if not recent_starts:
         return {}
-    sized_s, last = [start_s for start_s, _, _ in sized], [sized[0]]
-    for start in sized[1:]:
-        last.append(max(last[-1], start, key=lambda entry: entry[1]))
+    # At position i: of the i + 1 earliest starts, the one whose trainer is last in the priority
+    # order.
+    start_times_s, last_in_order = [start_s for start_s, _, _ in recent_starts], [recent_starts[0]]
+    for start in recent_starts[1:]:
+        last_in_order.append(max(last_in_order[-1], start, key=lambda entry: entry[1]))
     behind = {}
     for j in waiting:
-        place = bisect_left(sized_s, active[j].admitted_s)
+        place = bisect_left(start_times_s, active[j].admitted_s)
         if place:
-            start_s, key, runner = last[place - 1]
+            start_s, key, runner = last_in_order[place - 1]
             behind[j] = RecentStart(active[runner].trainer.id, key, start_s + forward_s)
     return behind
 
@@ -172,7 +183,7 @@ def key_s(active: Active) -> float:
     """Return the trainer's key in the priority order, in seconds; the smallest key is first.
 
     It is the time of admission, plus the remaining work on one node. Where that is unknown, the
-    work done stands for it, and at least ``UNKNOWN_S``.
+    work done so far stands for it, and at least ``UNKNOWN_S``, a day.
     """
     left_s = one_node_s(active)
     if left_s is None:
@@ -200,7 +211,9 @@ class RankCache:
         self._numbers: dict[tuple[object, ...], int] = {}  # the number of each kind
 
     def ranked(self, active: Sequence[Active]) -> list[tuple[float, int]]:
-        """Return the (key, index) of every trainer, in priority order."""
+        """Return the (key, index) of every trainer in ``active``, in priority order: the smallest
+        key (:func:`key_s`) first.
+        """
         if max(len(self._keys), len(self._kinds), len(self._numbers)) > _CACHE_SIZE:
             self._keys, self._kinds, self._numbers = {}, {}, {}
         keys, ranks = self._keys, []
@@ -216,8 +229,9 @@ class RankCache:
         """Return the number of a trainer's kind, its smallest size, and whether it takes any single
         node (1 or 0).
 
-        Trainers that differ only in name and length are of one kind. The third number is 1 if the
-        smallest size is one node, and no other size is better per node.
+        Trainers that differ only in name and length are of one kind, so that any of them makes the
+        same use of nodes. The third number is 1 if the smallest size is one node, and no other size
+        is better per node.
         """
         cached = self._kinds.get(trainer.id)
         if cached is not None and cached[0] is trainer:

@@ -33,8 +33,10 @@ class Plain:
     unlimited: bool = True
 
     def decide(self, state: State, event: Event) -> tuple[Decision, object]:
-        """Start jobs in order of submission, the order of ``state.active``. There is no memory.
+        """Return the full size of each job that runs or can start now, and 0 for the others. There
+        is no memory.
 
+        Jobs start in order of submission, the order of ``state.active``, as far as nodes are free.
         A job that has lost a node stops, and waits for all of its nodes again.
         """
         sizes = [self._job_nodes(admitted) for admitted in state.active]
@@ -57,5 +59,6 @@ class Plain:
 
 def build(settings: PolicySettings) -> Policy:
     """Entry point ``bftrainer.policies``. Parameters: ``nodes``, ``start_s``."""
+    # 0 and -1 stand for "not set".
     values = settings.option_values("plain", nodes=0.0, start_s=-1.0)
     return Plain(int(values["nodes"]), values["start_s"] if values["start_s"] >= 0 else None)

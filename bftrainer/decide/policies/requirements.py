@@ -16,7 +16,7 @@ from bftrainer.errors import InvalidValueError
 
 
 def _is_lacking(trainer: Trainer, need: Need) -> bool:
-    """Whether a trainer lacks a fact that a policy or an objective needs."""
+    """Whether a trainer lacks a fact, such as its length, that a policy or an objective needs."""
     match need:
         case Need.LENGTH:
             return trainer.samples_total is None
@@ -27,7 +27,8 @@ def _is_lacking(trainer: Trainer, need: Need) -> bool:
 
 
 def refusal(policy: Policy, trainer: Trainer) -> str | None:
-    """Say why this policy cannot serve this trainer; None if it can.
+    """Say why this policy cannot serve this trainer: it lacks a fact that the policy needs, or
+    T_fwd is too short for its rescales. None if it can.
 
     A pilot asks at submission, a replay before the start.
     """
@@ -89,8 +90,8 @@ def forward_of(policy: Policy) -> float | None:
 
 
 def is_rigid(policy: Policy) -> bool:
-    """Whether its trainers are ordinary jobs: the loss of a node kills them, and they resume from
-    their last checkpoint.
+    """Whether the policy treats trainers as ordinary jobs of fixed size: the loss of a node kills
+    them, and they resume from their last checkpoint.
     """
     return bool(_attribute_of(policy, "rigid"))
 
@@ -113,7 +114,7 @@ def has_priority_order(policy: Policy) -> bool:
 
 def _attribute_of(policy: Policy, name: str) -> Any:
     """Return the attribute ``name`` of the outermost policy that has it: of this one, or of one
-    inside it. None if none has it.
+    inside it (``policy``), as a wrapper has. None if none has it.
     """
     layer: object = policy
     while layer is not None:

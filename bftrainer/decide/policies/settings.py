@@ -27,7 +27,8 @@ class PolicySettings:
     gather_s: float = 0.0
 
     def option_values(self, policy: str, **defaults: float) -> dict[str, float]:
-        """Return the parameters of the policy: ``defaults``, overridden by those of the user.
+        """Return the parameters of the policy called ``policy``: ``defaults``, overridden by those
+        that the user gave.
 
         Raises :class:`UnknownNameError` for one that is not in ``defaults``.
         """

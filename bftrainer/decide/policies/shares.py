@@ -9,9 +9,11 @@ from bftrainer.decide.domain.sizes import largest_legal
 
 
 def equal_shares(trainers: Sequence[Trainer], nodes: int) -> tuple[int, ...]:
-    """Return the counts of trainers that share ``nodes`` nodes equally, within the bounds of each.
+    """Return the counts of trainers that share ``nodes`` nodes equally, within the bounds of each,
+    in their order.
 
-    The rest goes to the trainers in order, up to N_j^max.
+    Each gets the largest legal size within its share; the rest goes to the trainers in order, up to
+    N_j^max.
     """
     if not trainers:
         return ()

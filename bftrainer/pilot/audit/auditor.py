@@ -81,6 +81,10 @@ class Auditor:
     """Audits the decisions of a pilot in a process of its own."""
 
     def __init__(self, state_dir: Path, clock: Clock, start_after_s: float = START_AFTER_S) -> None:
+        """Prepare the audit of the pilot in ``state_dir``; no process is started yet.
+
+        The process starts ``start_after_s`` seconds of ``clock`` after the first decision.
+        """
         self._state_dir = state_dir
         self._clock = clock
         self._start_after_s = start_after_s
@@ -94,10 +98,14 @@ class Auditor:
         self._lines = JsonTail(state_dir / AUDIT_LOG)
 
     def decided(self, number: int, solved: Iterable[Solved]) -> None:
-        """Queue the proven answers behind the decision ``number`` of the journal, to be compared
-        later. Of too many, the oldest are dropped.
+        """Queue the answers behind the decision ``number`` of the journal, to be compared with the
+        MILP later.
+
+        ``solved`` has each problem with the answer of the pilot's solver. Only answers that are
+        said to be optimal are queued; of too many, the oldest are dropped.
         """
         for place, (problem, answer) in enumerate(solved):
+            # An answer that is not said to be optimal may differ from the optimum.
             if answer.status is Status.OPTIMAL:
                 self._queue.append(
                     _QueuedAnswer(
@@ -114,14 +122,16 @@ class Auditor:
             self._start_at_s = self._clock.elapsed_s() + self._start_after_s
 
     def tick(self, config: DecisionsConfig) -> Sequence[str]:
-        """Start the process if it is time, read its new results, and send the next problem. An
-        error of the operating system suspends the audit.
+        """Start the process of the audit if it is time, read its new results, and send the next
+        problem; return lines for the event log.
 
-        Returns lines for the event log.
+        Called in every round of the pilot's loop. An error of the operating system suspends the
+        audit for some minutes, and decisions go on.
         """
         settings = config.audit_share, config.restricted_license
         if self._process is not None and self._process_settings != settings:
             self.close()  # started again below, with the settings of the reloaded configuration
+        # A share of 0: no audit.
         if not config.audit_share:
             self._queue.clear()
             return ()
@@ -158,8 +168,8 @@ class Auditor:
         )
 
     def _start_process(self, settings: tuple[float, bool]) -> None:
-        """Start the process of the audit with these ``settings``: its share of a core, and whether
-        Gurobi's license in its package may be used.
+        """Start the process of the audit with these ``settings``: its share of a CPU core, and
+        whether the license that the package gurobipy contains may be used.
         """
         share, restricted = settings
         self._lines.skip()  # the event log has the results of earlier audits
@@ -175,20 +185,21 @@ class Auditor:
                 bufsize=0,
             )
         assert process.stdin is not None, "it was started with a pipe"
+        # A write that would wait for the process raises BlockingIOError instead.
         os.set_blocking(process.stdin.fileno(), False)
         self._process, self._process_settings = process, settings
 
     def _check_process(self) -> list[str]:
-        """Suspend the audit if its process has ended. Returns a line for the event log then, else
-        none.
+        """Suspend the audit if its process has ended by itself. Returns a line for the event log
+        then, else none.
         """
         if self._process is None or (status := self._process.poll()) is None:
             return []
         return self._suspend_audit(f"its process ended with status {status}")
 
     def _suspend_audit(self, cause: str) -> list[str]:
-        """Stop the audit for ``_START_AGAIN_S``. Returns a line for the event log with the
-        ``cause``; decisions go on without the audit.
+        """Stop the audit for ``_START_AGAIN_S`` seconds. Returns the line for the event log, with
+        the ``cause``; decisions go on without the audit.
         """
         self.close()
         self._start_at_s = self._clock.elapsed_s() + _START_AGAIN_S
@@ -198,8 +209,8 @@ class Auditor:
         ]
 
     def _send_problem(self) -> None:
-        """Write to the process as much as its pipe takes: the rest of the last problem or, once
-        its result was read, the next problem. Call only while the process runs.
+        """Write to the process as much as its pipe takes: the rest of the last problem or, once the
+        result of that was read, the next problem. Call only while the process runs.
         """
         assert self._process is not None
         assert self._process.stdin is not None
@@ -212,7 +223,9 @@ class Auditor:
                 self._unsent_bytes = self._unsent_bytes[sent:]
 
     def _problem_line(self, answer: _QueuedAnswer) -> bytes:
-        """Return an answer with its problem as one line of JSON for the process of the audit."""
+        """Return a queued answer and its problem as one line of JSON for the process of the audit,
+        with the number of answers that were dropped since the last line.
+        """
         message = {
             "decision": answer.decision,
             "place": answer.place,
@@ -227,6 +240,8 @@ class Auditor:
         differs.
         """
         notes: list[str] = []
+        # Without a problem under way there is no result; is_read sees cheaply that the file has not
+        # grown.
         if not self._is_busy or self._lines.is_read():
             return notes
         for line in self._lines.read():

@@ -41,9 +41,11 @@ class AuditBook:
     now_s: Callable[[], float] = field(default=time.time)
 
     def compare(self, message: dict[str, Any]) -> None:
-        """Compare the answer of one problem with the MILP, and append the result to the audit's
-        file. ``message``: a line of the pilot (``Auditor._message``). A problem that cannot be read
-        counts as skipped.
+        """Compare the answer of one problem with the MILP's optimum, and append the result to the
+        audit's file.
+
+        ``message`` is a line of the pilot, as ``Auditor._problem_line`` writes it. A problem that
+        cannot be read counts as skipped.
         """
         from bftrainer.config.problem_file import problem_of
         from bftrainer.decide.allocation.audit import AuditResult, AuditVerdict, audited
@@ -73,7 +75,9 @@ class AuditBook:
         self._append_line(line)
 
     def _count_verdict(self, verdict: AuditVerdict, dropped: int) -> None:
-        """Add a verdict to the totals, and ``dropped`` answers for which there was no time."""
+        """Add the outcome of one comparison to the totals, and ``dropped`` answers that the pilot
+        did not send for lack of time.
+        """
         match verdict.result.value:
             case "equal":
                 self.totals = replace(self.totals, equal=self.totals.equal + 1)
@@ -85,8 +89,8 @@ class AuditBook:
             self.totals = replace(self.totals, skipped=self.totals.plus_skipped(NO_TIME, dropped))
 
     def _save_problem(self, message: dict[str, Any]) -> str:
-        """Write a problem to a file for a bug report. Returns its path; empty if there are enough
-        files.
+        """Write the problem of a ``message`` to a file for a bug report. Returns its path; empty if
+        there are enough such files.
         """
         from bftrainer.pilot.audit.totals import PROBLEMS
         from bftrainer.system.files import write_atomically
@@ -114,10 +118,11 @@ def pause_s(cpu_s: float, wall_s: float, share: float) -> float:
 
 
 def main(arguments: list[str]) -> None:
-    """Compare problems until the input ends, or the pilot that started this process has ended.
+    """Compare the problems on standard input, one per line, until the input ends or the pilot that
+    started this process has ended.
 
-    ``arguments``: the state directory, the share of a core, and "1" if Gurobi's license in its
-    package may be used.
+    ``arguments``: the state directory, the share of a CPU core, and "1" if the license that the
+    package gurobipy contains may be used.
     """
     os.nice(19)  # before the imports below, which take most of the first second
     state_dir, share, restricted = Path(arguments[0]), float(arguments[1]), arguments[2] == "1"
@@ -132,6 +137,7 @@ def main(arguments: list[str]) -> None:
         book.compare(json.loads(line))
         used_cpu_s = time.process_time() - cpu_s
         idle_s = pause_s(used_cpu_s, time.monotonic() - wall_s, share)
+        # Another parent than at the start: the pilot has ended.
         if is_input_closed_within(idle_s) or os.getppid() != pilot_pid:
             return
         cpu_s, wall_s = time.process_time(), time.monotonic()

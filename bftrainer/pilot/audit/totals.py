@@ -50,8 +50,10 @@ class AuditTotals:
 
 
 def totals_of(value: object) -> AuditTotals | None:
-    """Return the totals in a line of the audit's file; None for anything else: a file may have been
-    damaged.
+    """Return the totals in one line of the audit's file.
+
+    ``value`` is what the line has as its totals; None is returned for anything else, as the file
+    may be damaged.
     """
     if not isinstance(value, dict):
         return None
@@ -60,6 +62,7 @@ def totals_of(value: object) -> AuditTotals | None:
         return None
     if not all(map(_is_count, (equal, differing, *skipped.values()))):
         return None
+    # Cut, since the text comes from a file.
     by_reason = {str(reason)[:60]: count for reason, count in skipped.items()}
     return AuditTotals(int(equal or 0), int(differing or 0), by_reason)
 
@@ -69,8 +72,10 @@ def _is_count(value: object) -> bool:
 
 
 def read_totals(state_dir: Path) -> AuditTotals | None:
-    """Return the totals of a state directory's audit; None where there has been none. Its file may
-    just have been rotated, so the older part is read as well.
+    """Return the latest totals in the audit's file of a state directory; None where there has been
+    no audit.
+
+    The file may just have been rotated, so the older part is read as well.
     """
     path = state_dir / AUDIT_LOG
     for part in (path, older_part(path)):

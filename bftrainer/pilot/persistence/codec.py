@@ -125,6 +125,7 @@ def dumps(value: object) -> str:
     """
     trainers: list[str] = []
     # The JSON has a mark for each trainer, in the order of their texts, which are put in here.
+    # Trainers are the bulk of a state: their texts are made once, and only put together here.
     pieces = _json(_encoded_value(value, trainers)).split(f'"{_MARK}"')
     return "".join(chain.from_iterable(zip_longest(pieces, trainers, fillvalue="")))
 
@@ -188,8 +189,11 @@ def loads(text: str, *, strict: bool = True, kind: type = object) -> Any:
 
 
 def _encoded_value(value: object, trainers: list[str]) -> object:
-    """Return a value as what :mod:`json` can write. A trainer becomes a mark, and its text is
-    appended to ``trainers``.
+    """Return a value as what :mod:`json` can write: tuples as lists, and sets, mappings, enums and
+    dataclasses as objects with a key that begins with ``$``.
+
+    A trainer becomes a mark, and its text is appended to ``trainers``. Raises
+    :class:`InvalidValueError` for a value that is not frozen.
     """
     if type(value) is model.Trainer:
         trainers.append(_trainer_text(value))
@@ -232,7 +236,9 @@ def _encode_items(items: Iterable[object], trainers: list[str]) -> list[object]:
 
 
 def _encoded_fields(value: object, shape: _Shape, trainers: list[str]) -> dict[str, object]:
-    """Return a dataclass as a JSON object: its class under ``$``, and its fields."""
+    """Return a dataclass as a JSON object: the name of its class under ``$``, and its fields.
+    ``shape`` says which these are; texts of trainers are appended to ``trainers``.
+    """
     fields: dict[str, object] = {"$": shape.name}
     for name in shape.fields:
         item = getattr(value, name)
@@ -266,6 +272,7 @@ def _decoded_value(value: Any, strict: bool, in_memory: bool = False) -> Any:
             _decoded_value(key, strict, in_memory): _decoded_value(item, strict, in_memory)
             for key, item in value["$map"]
         }
+    # Every other object is an enum member or a dataclass.
     name = value["$enum"] if "$enum" in value else value["$"]
     shape = _shape_by_name(name)
     if shape is None:
@@ -280,9 +287,13 @@ def _decoded_value(value: Any, strict: bool, in_memory: bool = False) -> Any:
 
 
 def _decode_fields(value: dict[str, Any], shape: _Shape, strict: bool, in_memory: bool) -> Any:
-    """Build a dataclass from its JSON object. With ``strict``, the fields of our own classes must
-    have the declared types. ``in_memory``: the object belongs to a policy's memory.
+    """Return the dataclass that a JSON object stands for. With ``strict``, the fields of our own
+    classes must have the declared types.
+
+    ``shape`` is how its class is written. ``in_memory``: the object belongs to a policy's memory,
+    as all does below the field ``memory`` of a state or a plan.
     """
+    # Both have a field "memory", which belongs to the policy.
     has_memory = shape.kind in (state.State, state.Plan)
     fields = {}
     for name, item in value.items():
@@ -300,8 +311,10 @@ def _decode_fields(value: dict[str, Any], shape: _Shape, strict: bool, in_memory
 
 @lru_cache(maxsize=256)
 def _field_checks(kind: type) -> tuple[tuple[str, Callable[[tuple[Any]], bool]], ...]:
-    """Return the checks for the fields of a class of ours: (field, function that tells whether a
-    1-tuple contains a value of the field's type). A row is data: it may contain anything.
+    """Return the checks for the fields of a class of ours, as (field, function that tells whether a
+    1-tuple contains a value of the field's type).
+
+    A row is data: it may contain anything.
     """
     hints = get_type_hints(kind)
     names = [field.name for field in dataclasses.fields(kind) if field.init]
@@ -318,7 +331,7 @@ def _type_check(hint: Any) -> Callable[[tuple[Any]], bool]:
 
 def _shallow_type(hint: Any) -> Any:
     """Return the type ``hint`` with every dataclass in it replaced by "an instance of this class":
-    the fields of the dataclass were checked when it was read.
+    the fields of the dataclass were checked when it was decoded itself.
     """
     origin, inner = get_origin(hint), tuple(map(_shallow_type, get_args(hint)))
     if origin in (Union, UnionType):
@@ -350,8 +363,8 @@ _BY_CLASS = {shape.kind: shape for shape in _BY_NAME.values()}
 
 
 def _shape_of(kind: type) -> _Shape:
-    """Return how a class is written. Raises :class:`InvalidValueError` for one that is not
-    allowed.
+    """Return how a class is written to a journal. Raises :class:`InvalidValueError` for one that is
+    neither in :data:`CLASSES` nor allowed (:func:`allow`).
     """
     shape = _BY_CLASS.get(kind) or _shape_by_name(f"{kind.__module__}:{kind.__qualname__}")
     if shape is None or shape.kind is not kind:
@@ -364,9 +377,12 @@ def _shape_of(kind: type) -> _Shape:
 
 
 def _shape_by_name(name: str) -> _Shape | None:
-    """Return how the class that a name in a row stands for is written: one of :data:`CLASSES`, or a
-    dataclass or enum of a loaded module that is allowed or whose package is. None for any other
-    name; ``TypeError`` if it is no text.
+    """Return how the class is written that a name in a row stands for; None for a name that is not
+    allowed.
+
+    Allowed are the names of :data:`CLASSES`, and ``module:class`` for a dataclass or enum of a
+    loaded module that is allowed or whose package is (:func:`allow`). Raises ``TypeError`` for a
+    name that is no text.
     """
     if not isinstance(name, str):
         raise TypeError("the name of a class is not text")
@@ -378,6 +394,7 @@ def _shape_by_name(name: str) -> _Shape | None:
     kind: Any = sys.modules.get(module)
     for part in qualname.split("."):
         kind = getattr(kind, part, None)
+    # A name can lead to anything in the module, also to what it has imported.
     if not isinstance(kind, type) or (kind.__module__, kind.__qualname__) != (module, qualname):
         return None
     if not (dataclasses.is_dataclass(kind) or issubclass(kind, Enum)):

@@ -66,8 +66,8 @@ def other_format(path: Path, difference: str) -> StateDirError:
 
 
 def check_file(path: Path) -> None:
-    """Raise :class:`StateDirError` for what SQLite must not open: a pipe or device, or a database
-    with a rollback journal that names another file.
+    """Raise :class:`StateDirError` for a file ``path`` that SQLite must not open: a pipe or device,
+    or a database with a rollback journal that names another file, which SQLite would delete.
     """
     try:
         status = path.stat()
@@ -83,6 +83,7 @@ def check_file(path: Path) -> None:
     try:
         status = os.fstat(handle)
         is_file = stat.S_ISREG(status.st_mode)
+        # The last bytes of the journal, where the name of another file would be marked.
         ending = (
             os.pread(handle, len(_SUPER_JOURNAL), max(status.st_size - len(_SUPER_JOURNAL), 0))
             if is_file
@@ -121,14 +122,17 @@ class _WorkLimit:
 
 
 def check_tables(connection: sqlite3.Connection, path: Path, *, only: str = "") -> None:
-    """Raise :class:`StateDirError` unless the tables and indexes are ours, and have our columns.
-    ``only``: check this table alone.
+    """Raise :class:`StateDirError` unless the tables and indexes of the database are those of a
+    pilot, with the same columns.
+
+    A view or trigger could run code of its author. ``only``: check this table alone; empty: all.
     """
     names = {only} if only else {*columns(), "fragments_open"}
     for kind, name, sql in connection.execute(
         "SELECT type, name, substr(sql, 1, 60) FROM sqlite_master"
     ):
         is_plain = kind in ("table", "index") and not str(sql).upper().startswith("CREATE VIRTUAL")
+        # SQLite itself makes tables and indexes whose names begin with "sqlite_".
         if (only and name != only) or (is_plain and str(name).startswith(_SQLITE_PREFIX)):
             continue
         if name not in names or not is_plain:
@@ -138,6 +142,7 @@ def check_tables(connection: sqlite3.Connection, path: Path, *, only: str = "") 
             )
     for table in sorted(names & columns().keys()):
         declared = {
+            # Name, type and kind of each column.
             row[1]: (str(row[2]).upper(), row[6])  # 6: generated, or of a virtual table
             for row in connection.execute(f"PRAGMA table_xinfo({table})")
         }
@@ -147,7 +152,9 @@ def check_tables(connection: sqlite3.Connection, path: Path, *, only: str = "") 
 
 @functools.cache
 def columns() -> Mapping[str, Mapping[str, str]]:
-    """Return the declared type of each column of each of our tables."""
+    """Return the declared type of each column of each of our tables, by the names of table and
+    column.
+    """
     with closing(sqlite3.connect(":memory:")) as connection:
         connection.executescript(schema_sql())
         names = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
@@ -164,13 +171,14 @@ class BoundedReader:
     """
 
     def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
+        """Bound the queries on ``connection``, whose database is the file ``path``."""
         self._connection, self._path = connection, path
         self._limit = _WorkLimit(math.inf)  # the pilot's own writes are small
         connection.set_progress_handler(self._limit, _STEPS_PER_CALL)
 
     def read(self, query: str, values: tuple[object, ...]) -> list[sqlite3.Row]:
-        """Return the rows of a query. Raises :class:`~bftrainer.errors.StoreError` for a damaged
-        file, or an error of sqlite3.
+        """Return the rows of a ``query`` with ``values`` for its question marks. Raises
+        :class:`~bftrainer.errors.StoreError` for a damaged file, or an error of sqlite3.
         """
         size = self._path.stat().st_size
         self._limit.steps_left = _STEPS + _STEPS_PER_BYTE * size
@@ -180,14 +188,17 @@ class BoundedReader:
             self._limit.steps_left = math.inf
 
     def _bounded_rows(self, query: str, values: tuple[object, ...], size: int) -> list[sqlite3.Row]:
-        """Return the rows of a query on a file of ``size`` bytes. Raises :class:`StoreError` for a
-        value of another type than its column's, and for more data than such a file can have.
+        """Return the rows of a query on a file of ``size`` bytes.
+
+        Raises :class:`StoreError` for a value of another type than its column's, and for more data
+        than such a file can have: pages of a prepared file may share their children.
         """
         bytes_left = 2 * size + (1 << 20)
         rows = []
         cursor = self._connection.execute(query, values)
         checks = [
             (index, check)
+            # The first entry of each description is the name of the column.
             for index, column in enumerate(cursor.description)
             if (check := _column_checks().get(column[0]))
         ]
@@ -215,7 +226,9 @@ def _value_size(value: object) -> int:
 @functools.cache
 def _column_checks() -> Mapping[str, Callable[[object], bool]]:
     """Return a check for the values of each column, by the column's name: a name has the same type
-    in all our tables. Times and node-seconds are bounded as well.
+    in all our tables.
+
+    Columns that end in ``_s`` are times or node-seconds, and are bounded as well.
     """
     checks: dict[str, Callable[[object], bool]] = {}
     for table in columns().values():

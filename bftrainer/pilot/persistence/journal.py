@@ -66,7 +66,9 @@ class JournalWriter:
         self._settings_number = 0
 
     def begin(self, settings: Settings, at_s: HostS) -> None:
-        """Write the settings with which decisions are made from now on."""
+        """Write the settings with which decisions are made from now on; rows that follow refer to
+        them by their number.
+        """
         with self._store.writing("settings") as db:
             cursor = db.execute(
                 "INSERT INTO settings (at_s, version, policy, solver, objective, forward_s, "
@@ -80,9 +82,13 @@ class JournalWriter:
         self, event: Event, state: State, plan: Plan, answers: tuple[Answer, ...], took_s: float
     ) -> int:
         """Write an event, its plan and the state after it in one commit; return the number of the
-        row. ``state``: what the plan was decided on. ``answers``: those of the solvers. ``took_s``:
-        the seconds that the decision took. Raises :class:`~bftrainer.errors.StoreError`.
+        row.
+
+        ``state`` is what the plan was decided on, ``answers`` are those of the solvers, and
+        ``took_s`` is how many seconds the decision took. Raises
+        :class:`~bftrainer.errors.StoreError`.
         """
+        # The policy failed: the solvers were asked again only to find the trainers that cause it.
         if plan.decision.kept:
             answers = ()  # of trials: the decision does not follow from them
         with self._store.writing("decision") as db:
@@ -110,7 +116,7 @@ Admit = Callable[[Settings], object]
 def last_state(store: Store) -> State | None:
     """Return the state after the last decision, or None before the first.
 
-    A policy memory of a class that is not loaded comes as
+    Memories of policies whose classes are not loaded come as
     :class:`~bftrainer.pilot.persistence.codec.Unread`.
     """
     for row in store.read("SELECT state FROM last_state"):
@@ -120,9 +126,11 @@ def last_state(store: Store) -> State | None:
 
 
 def state_before(store: Store, at_s: float, admit: Admit) -> tuple[int, State | None]:
-    """Return the number of a decision and the snapshot of the state after it, the latest from
-    before ``at_s``; (0, None) stands for the beginning of the journal. ``admit`` is called with the
-    settings of the decision before the snapshot is read.
+    """Return the latest snapshot of the state from before ``at_s``, as (number of the decision that
+    it follows, state); (0, None) where there is none.
+
+    ``admit`` is called with the settings of that decision before the snapshot is read, so that the
+    memory of its policy may be read.
     """
     query = (
         "SELECT journal, state, settings FROM states JOIN journal ON number = journal WHERE "
@@ -139,9 +147,9 @@ def entries(store: Store, after: int = 0, admit: Admit | None = None) -> Iterato
     """Yield the rows of the journal with numbers above ``after``, in order; a few of them are read
     at a time.
 
-    ``admit`` is called with the settings of a row before the row is read; then a class that is not
-    admitted raises :class:`~bftrainer.errors.InvalidValueError`. Without it such a memory is
-    :class:`~bftrainer.pilot.persistence.codec.Unread`.
+    ``admit`` is called with the settings of a row before the row is read; then a policy's memory of
+    a class that is not admitted raises :class:`~bftrainer.errors.InvalidValueError`. Without
+    ``admit`` such a memory is :class:`~bftrainer.pilot.persistence.codec.Unread`.
     """
     strict = admit is not None
     settings = _settings_by_number(store)
@@ -186,8 +194,8 @@ def settings_times_s(store: Store) -> tuple[HostS, ...]:
 
 
 def _parsed_answers(values: tuple[object, ...]) -> tuple[Answer, ...]:
-    """Return the answers in a row of the journal. Raises :class:`InvalidValueError` for anything
-    else.
+    """Return the solvers' answers in a row of the journal, which has read ``values``. Raises
+    :class:`InvalidValueError` if one of them is anything else.
     """
     answers = tuple(value for value in values if isinstance(value, Answer))
     if len(answers) < len(values):

@@ -129,7 +129,8 @@ class FragmentRecord:
 
 @dataclass(frozen=True, slots=True)
 class StageReached:
-    """A fragment has reached an instant of its time line that the audit has no column for.
+    """A fragment (held node) has reached a stage, from idle to training or back, for which the
+    table of fragments has no column.
 
     ``trainer`` is the one that it concerns; empty if there is none.
     """
@@ -228,7 +229,9 @@ class Registry:
         }
 
     def metrics(self, trainer: str | None = None) -> dict[str, tuple[Metric, ...]]:
-        """Return the metrics of each trainer that has any, or of one trainer."""
+        """Return the metrics that each trainer has reported, by its name, or only those of one
+        ``trainer``: the last, the least and the most value.
+        """
         where: str = ""
         values: tuple[str, ...] = ()
         if trainer is not None:
@@ -251,8 +254,8 @@ class Registry:
     def fragments(
         self, *, open_only: bool = False, last: int = 1_000_000
     ) -> tuple[FragmentRecord, ...]:
-        """Return the ``last`` latest rows of the audit of fragments, oldest first. ``open_only``:
-        only of fragments that are not released.
+        """Return the ``last`` latest rows about fragments (held nodes), oldest first.
+        ``open_only``: only of fragments that are not released.
         """
         source = "fragments WHERE released_s IS NULL" if open_only else "fragments"
         rows = self._latest_rows(source, last)
@@ -268,7 +271,7 @@ class Registry:
         return tuple(Note(row["at_s"], row["kind"], row["subject"], row["text"]) for row in rows)
 
     def last_note(self, kinds: tuple[str, ...], at_s: float = math.inf) -> Note | None:
-        """Return the latest note of some kinds at or before a time; None if there is none."""
+        """Return the latest note of some ``kinds`` at or before ``at_s``; None if there is none."""
         marks = ", ".join("?" * len(kinds))
         where = f"notes WHERE kind IN ({marks}) AND at_s <= ?"
         rows = self._latest_rows(where, *kinds, min(at_s, _END_S), 1)
@@ -276,8 +279,10 @@ class Registry:
         return notes[0] if notes else None
 
     def _latest_rows(self, source: str, *values: object) -> list[sqlite3.Row]:
-        """Return the last rows of a table, oldest first. ``source``: the table, with a condition if
-        need be. ``values``: those of the condition, then the number of rows.
+        """Return the last rows of a table, oldest first.
+
+        ``source`` is the table, with a condition if need be; ``values`` are those of the condition,
+        then the number of rows.
         """
         query = (
             f"SELECT * FROM (SELECT * FROM {source} ORDER BY number DESC LIMIT ?) ORDER BY number"  # noqa: S608  # ours
@@ -295,9 +300,11 @@ def _parsed_spec(text: str) -> TrainerSpec:
 
 
 def _trainer_record(row: object) -> TrainerRecord:
-    """Return the record of a row of the table ``trainers``. A trainer whose submission this version
-    does not accept counts as failed, unless it has ended; its ``spec`` then is a stand-in with its
-    name. Raises :class:`StoreError` for an unknown status.
+    """Return the record of a row of the table ``trainers``. Raises :class:`StoreError` for an
+    unknown status.
+
+    A trainer whose submission this version does not accept counts as failed, unless it has ended;
+    its ``spec`` then is a stand-in with its name.
     """
     r: dict[str, Any] = dict(row)  # type: ignore[call-overload]  # a Row is a mapping in all but name
     r["unfit"] = tuple((smallest, largest) for smallest, largest in json.loads(r["unfit"]))
@@ -315,6 +322,7 @@ def _trainer_record(row: object) -> TrainerRecord:
     except ValidationError as error:
         first = error.errors()[0]
         problem = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+        # Not validated; its command is never run, as the trainer is over.
         r["spec"] = TrainerSpec.model_construct(name=r["name"], command=("false",), max_nodes=1)
         if not r["status"].is_final:
             r |= {

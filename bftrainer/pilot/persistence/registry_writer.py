@@ -64,8 +64,9 @@ class TrainerChange:
     reported_total: float | None = None
 
     def columns(self, record: TrainerRecord, at_s: HostS) -> dict[str, Any]:
-        """Return the columns of ``record`` that change, with their values. The times of the first
-        admission and of the first start are not overwritten.
+        """Return the columns of ``record`` that change at ``at_s``, with their new values.
+
+        The times of the first admission and of the first start are not overwritten.
         """
         plain = {
             column.name: getattr(self, column.name)
@@ -80,6 +81,7 @@ class TrainerChange:
             "finished_s": at_s if self.finished else None,
             "not_before_s": None if self.retry_s is None else at_s + self.retry_s,
         }
+        # None stands for "unchanged".
         return {name: value for name, value in (plain | times).items() if value is not None}
 
 
@@ -90,9 +92,11 @@ class RegistryWriter:
         self.store = store
 
     def add_all(self, submissions: Sequence[Submission], at_s: HostS) -> tuple[bool, ...]:
-        """Register submissions in one commit. Returns for each whether it is registered now: its
-        name was free, or an earlier call had registered this submission. It is not if another
-        submission has the name.
+        """Register submissions in one commit. Returns for each whether it is registered now.
+
+        It is if its name was free, or if an earlier call had registered this same submission, as
+        when the pilot died before it removed the spool file. It is not if another submission has
+        the name.
         """
         added = []
         with self.store.writing("submission") as db:
@@ -110,6 +114,7 @@ class RegistryWriter:
                         TrainerStatus.QUEUED.value,
                     ),
                 )
+                # The name of the spool file tells which submission has the name.
                 row = db.execute(
                     "SELECT spool_name FROM trainers WHERE name = ?", (submission.spec.name,)
                 ).fetchone()
@@ -117,7 +122,7 @@ class RegistryWriter:
         return tuple(added)
 
     def change(self, record: TrainerRecord, change: TrainerChange, at_s: HostS) -> TrainerRecord:
-        """Change one trainer. Returns its record after that."""
+        """Write a change of one trainer at ``at_s``. Returns its ``record`` after that."""
         columns = change.columns(record, at_s)
         sets = ", ".join(f"{column} = ?" for column in columns)
         values = [_column_value(value) for value in columns.values()]
@@ -138,7 +143,9 @@ class RegistryWriter:
         )
 
     def add_usage(self, usage: tuple[Usage, ...], beat_s: HostS) -> None:
-        """Write usage since the last call, and the heartbeat, in one commit."""
+        """Write what trainers have used since the last call, and ``beat_s`` as the time of the
+        heartbeat, in one commit.
+        """
         with self.store.writing("usage") as db:
             for u in usage:
                 increments = u.held_node_s, u.trained_node_s, u.stalled_node_s, u.repeated_samples
@@ -168,7 +175,9 @@ class RegistryWriter:
         self.store.write("fragment taken", statement, at_s, name)
 
     def fragment_asked_back(self, name: str, at_s: HostS, reason: str) -> None:
-        """Write that the scheduler preempts the fragment, or that the pilot releases it."""
+        """Write that the scheduler preempts the fragment (held node), or that the pilot gives it
+        up. Only the first time and reason are kept.
+        """
         statement = (
             "UPDATE fragments SET asked_back_s = ?, reason = ? WHERE name = ? AND "
             "asked_back_s IS NULL"
@@ -176,8 +185,8 @@ class RegistryWriter:
         self.store.write("fragment asked back", statement, at_s, reason, name)
 
     def fragment_released(self, name: str, at_s: HostS, reason: str) -> None:
-        """Write that a fragment's holder has ended. An earlier reason stays, unless it was a
-        preemption and this one says that the job was canceled.
+        """Write that the holder job of a fragment (held node) has ended. An earlier ``reason``
+        stays, unless it was a preemption and this one says that the job was canceled.
         """
         statement = (
             "UPDATE fragments SET released_s = ?1, asked_back_s = coalesce(asked_back_s, ?1), "
@@ -190,7 +199,9 @@ class RegistryWriter:
         self.store.write("fragment released", statement, at_s, reason, name)
 
     def add_stages(self, reached: Iterable[StageReached]) -> None:
-        """Write instants of fragments that the audit has no column for."""
+        """Write the times at which fragments reached stages for which the table of fragments has no
+        column.
+        """
         if rows := [
             (instant.fragment, instant.stage.value, instant.at_s, instant.trainer)
             for instant in reached

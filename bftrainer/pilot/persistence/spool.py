@@ -94,8 +94,8 @@ class Spool:
         return self.put_all((request,))[0]
 
     def put_all(self, requests: Sequence[Request]) -> tuple[str, ...]:
-        """Write requests, in order, and return their names. All are on disk under hidden names
-        before the first becomes visible.
+        """Write requests, in order, and return the names of their files. All are on disk under
+        hidden names before the first becomes visible.
 
         So an error while they are written leaves none of them; an error or a crash while they
         become visible leaves the first ones. Raises :class:`~bftrainer.errors.StoreError` if the
@@ -142,6 +142,7 @@ class Spool:
                     os.rename(f".{name}", name, src_dir_fd=folder, dst_dir_fd=folder)
                     visible.append(name)
             except BaseException:
+                # Also after an interrupt: the hidden files would stay for ever.
                 for name in files:
                     with suppress(OSError):
                         os.unlink(f".{name}", dir_fd=folder)
@@ -150,6 +151,7 @@ class Spool:
 
     def pending(self, count: int = MAX_FILES_AT_ONCE) -> tuple[Received, ...]:
         """Return the first ``count`` pending requests, oldest first, for commands that show them.
+
         The pilot reads by :meth:`take`. Files stay until :meth:`remove` or :meth:`put_aside`.
         """
         if not self._has_folder():
@@ -170,7 +172,7 @@ class Spool:
 
     def take(self, count: int) -> Iterator[Received]:
         """Yield up to ``count`` pending requests, oldest first, each read when it is asked for.
-        Files stay.
+        Their files stay until the caller removes them.
 
         The folder is listed again only when everything of the last listing has been taken: the work
         of a call does not depend on how much there is.
@@ -212,8 +214,8 @@ class Spool:
             os.fsync(folder)
 
     def put_aside(self, name: str) -> None:
-        """Move a rejected file to ``rejected``, else remove it. If neither can be done, this pilot
-        does not read it again.
+        """Move the file of a rejected request to the folder ``rejected``, or else remove it. If
+        neither can be done, this pilot does not read it again.
         """
         with _opened_folder(self.path) as folder:
             with suppress(OSError):
@@ -227,8 +229,10 @@ class Spool:
                 self._unremovable.add(name)
 
     def _received_request(self, folder: int, name: str) -> Received:
-        """Read a file of the spool. Returns its request, or the reason why it is rejected. Raises
-        ``FileNotFoundError`` if it is gone.
+        """Read a file of the spool, and return its request, or the reason why it is rejected.
+        Raises ``FileNotFoundError`` if it is gone.
+
+        ``folder`` is a descriptor of the open spool.
         """
         try:
             data = _read_checked(folder, name, self._uid)
@@ -247,10 +251,11 @@ class Spool:
 
 
 def open_state_dir(path: Path, *, create: bool = False) -> Path:
-    """Check a state directory, and return its path without links. Raises :class:`StateDirError`.
+    """Check a state directory, create it if ``create``, and return its path without links. Raises
+    :class:`StateDirError`.
 
-    It must be ours with mode 0700. Only root and we may change the directories above it (sticky
-    ones like /tmp are fine).
+    It must belong to this user with mode 0700. Only root and this user may change the directories
+    above it (sticky ones like /tmp are fine).
     """
     path = path.absolute()
     try:
@@ -269,8 +274,10 @@ def open_state_dir(path: Path, *, create: bool = False) -> Path:
 
 
 def _check_folder(folder: Path, status: os.stat_result, *, is_state_dir: bool) -> None:
-    """Raise :class:`StateDirError` for a state directory that is not ours alone, and for a folder
-    above it that others could change.
+    """Raise :class:`StateDirError` for a state directory that others can read or that is not this
+    user's, and for a folder above it that others could change.
+
+    ``status`` is that of the folder.
     """
     mode = stat.S_IMODE(status.st_mode)
     if not stat.S_ISDIR(status.st_mode):
@@ -281,6 +288,7 @@ def _check_folder(folder: Path, status: os.stat_result, *, is_state_dir: bool) -
                 f"{folder}: belongs to uid {status.st_uid}, expected {os.getuid()}: a pilot "
                 "serves only its own user"
             )
+        # Any right of the group or of others.
         if mode & 0o077:
             raise StateDirError(f"{folder}: has mode {mode:o}, expected 700 (chmod 700 {folder})")
     elif status.st_uid not in (0, os.getuid()):
@@ -289,6 +297,8 @@ def _check_folder(folder: Path, status: os.stat_result, *, is_state_dir: bool) -
             "below it"
         )
     elif mode & 0o022 and not mode & stat.S_ISVTX:
+        # Writable by others, without the sticky bit that keeps them from renaming what is not
+        # theirs.
         raise StateDirError(
             f"{folder}: has mode {mode:o}: others could replace the state directory below it"
         )
@@ -340,8 +350,11 @@ def _opened_folder(path: Path) -> Iterator[int]:
 
 
 def _read_checked(folder: int, name: str, uid: int) -> bytes:
-    """Return the content of a request's file. Raises :class:`InvalidValueError` for a file that is
-    not regular, not of user ``uid``, has a second name or is too large.
+    """Return the content of a request's file, ``name`` in the open ``folder``.
+
+    Raises :class:`InvalidValueError` for a file that is not regular, does not belong to user
+    ``uid``, has a second name or is too large: another user could have put it there, or could
+    change it.
     """
     # O_NONBLOCK: opening a pipe would wait for its writer.
     handle = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY, dir_fd=folder)

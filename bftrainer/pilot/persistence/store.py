@@ -52,6 +52,7 @@ class Store:
     def __init__(
         self, connection: sqlite3.Connection, path: Path, at_step: Callable[[str], None]
     ) -> None:
+        """Use an open ``connection`` to the database file ``path``; see :func:`open_store`."""
         self.path = path
         self._connection = connection
         self._reader = BoundedReader(connection, path)
@@ -61,7 +62,10 @@ class Store:
     @contextmanager
     def writing(self, step: str) -> Iterator[sqlite3.Connection]:
         """Run the block as one transaction, on disk when the block ends. ``step`` names it for
-        messages and tests. Raises :class:`StoreError`, or :class:`LeaseLostError`.
+        messages and tests.
+
+        Raises :class:`StoreError` if it cannot be written, or :class:`LeaseLostError` if another
+        pilot has taken the state directory.
         """
         self._at_step(f"{step}: before")
         with self._transaction(step):
@@ -103,7 +107,9 @@ class Store:
         self._connection.close()
 
     def holder(self) -> Holder | None:
-        """Return the pilot that holds the lease, or held it last; None if no pilot does."""
+        """Return the pilot in the lease row, which holds the state directory or held it last; None
+        if there is none.
+        """
         for row in self.read("SELECT * FROM lease"):
             return Holder(
                 row["host"],
@@ -121,12 +127,12 @@ class Store:
         lease_s: float,
         job_is_gone: Callable[[str], bool | None],
     ) -> Holder | None:
-        """Take the lease and return its last holder. Raises :class:`DirectoryInUseError` if that
-        pilot is still alive.
+        """Take the lease of the state directory, and return the pilot that held it last (None:
+        none). Raises :class:`DirectoryInUseError` if that pilot is still alive.
 
         On the same host a live process keeps the lease, however old its heartbeat is (it may be
-        stopped, and resume). On another host its job must be gone (``job_is_gone``; None: unknown),
-        or, without a job, its heartbeat three leases old.
+        stopped, and resume). On another host its batch job must be gone (``job_is_gone``; None:
+        unknown), or, without a job, its heartbeat must be older than three times ``lease_s``.
         """
         with self._transaction("lease"):
             previous = self.holder()
@@ -142,6 +148,7 @@ class Store:
                     f"(last seen {max(now_s - previous.heartbeat_s, 0):.0f} s ago); stop it first, "
                     "or specify another --state"
                 )
+            # Another connection cannot take it meanwhile: the transaction locks the database.
             self._connection.execute(
                 "INSERT OR REPLACE INTO lease VALUES (1, ?, ?, ?, ?, ?, ?)",
                 (socket.gethostname(), process.pid, process.started, job_id, now_s, now_s),
@@ -170,10 +177,10 @@ class Store:
 def open_store(
     state_dir: Path, *, create: bool = False, at_step: Callable[[str], None] = lambda _: None
 ) -> Store:
-    """Open the database of a state directory. With ``create``, create it if it is missing.
+    """Return the open database of a state directory. With ``create``, create it if it is missing.
 
-    Raises :class:`StateDirError` if it is missing or of another format, :class:`StoreError` if it
-    cannot be opened.
+    ``at_step`` is called around every write, for tests. Raises :class:`StateDirError` if it is
+    missing or of another format, :class:`StoreError` if it cannot be opened.
     """
     path = state_dir / DB_NAME
     if not create and not path.exists():
@@ -210,7 +217,9 @@ def open_store(
 
 
 def _create_complete(path: Path) -> None:
-    """Create the database with all its tables at once, so that no reader finds an empty one."""
+    """Create the database ``path`` with all its tables at once, under another name first, so that
+    no reader finds an empty one.
+    """
     part = path.with_name(f".{path.name}.{os.getpid()}")
     part.unlink(missing_ok=True)
     with closing(sqlite3.connect(part, isolation_level=None)) as connection:
@@ -229,13 +238,14 @@ def _make_tables(connection: sqlite3.Connection) -> None:
 
 def _check_or_make_tables(connection: sqlite3.Connection, path: Path, create: bool) -> None:
     """Check the format and the tables of a database; with ``create``, make the tables in an empty
-    one. Raises :class:`StateDirError`.
+    one. Raises :class:`StateDirError` for another format or other tables.
     """
     if not connection.execute("SELECT name FROM sqlite_master LIMIT 1").fetchall():
         if not create:
             raise StateDirError(f"{path}: is empty; the pilot creates its tables when it starts")
         _make_tables(connection)
         return
+    # Alone first: a database of another format may have other tables, which is no damage.
     check_tables(connection, path, only="meta")
     row = connection.execute("SELECT format, written_by FROM meta").fetchone()
     written_format, version = row if row is not None else (None, "")
@@ -252,8 +262,11 @@ def _may_be_alive(
     lease_s: float,
     job_is_gone: Callable[[str], bool | None],
 ) -> bool:
-    """Whether the last pilot may still be alive, so that the lease cannot be taken
+    """Whether the pilot ``previous`` may still be alive, so that the lease cannot be taken
     (:meth:`Store.take_lease`).
+
+    ``job_id`` is this pilot's batch job, empty for none; two pilots with the same job are the same,
+    requeued.
     """
     if previous.host == socket.gethostname():
         return is_alive(previous.process)

@@ -1,4 +1,6 @@
-"""The time lines of fragments, read from the audit and the table of further instants."""
+"""When held fragments (nodes) reached each stage, read from the table of fragments and that of
+further stages.
+"""
 
 from __future__ import annotations
 
@@ -18,8 +20,8 @@ _MAX_FRAGMENTS = 100_000
 
 @dataclass(frozen=True, slots=True)
 class TimeLine:
-    """The time line of one fragment. ``trainer`` is the first that made a step on it; empty if none
-    has.
+    """The times at which one fragment (a held node) reached the stages from idle to training and
+    back. ``trainer`` is the first that made a step on it; empty if none has.
     """
 
     fragment: str
@@ -29,8 +31,10 @@ class TimeLine:
 
 
 def time_lines(registry: Registry, *, open_only: bool = False) -> tuple[TimeLine, ...]:
-    """Return the time lines of fragments, oldest first. ``open_only``: of fragments that are not
-    released.
+    """Return, for each fragment (held node), the times at which it reached the stages from idle to
+    training and back; the oldest fragment first.
+
+    ``open_only``: only of fragments that are not released.
     """
     audit = registry.fragments(open_only=open_only, last=_MAX_FRAGMENTS)
     lines = {fragment.name: _from_audit(fragment) for fragment in audit}
@@ -46,7 +50,9 @@ def time_lines(registry: Registry, *, open_only: bool = False) -> tuple[TimeLine
 
 
 def _stages_of_fragments(store: Store, fragments: dict[str, TimeLine]) -> list[StageReached]:
-    """Return the instants of these fragments that the audit has no column for."""
+    """Return the times at which these fragments reached stages that have a table of their own,
+    because the table of fragments has no column for them.
+    """
     names = json.dumps(list(fragments))
     rows = store.read(
         "SELECT * FROM stages WHERE fragment IN (SELECT value FROM json_each(?))", names
@@ -59,7 +65,7 @@ def _stages_of_fragments(store: Store, fragments: dict[str, TimeLine]) -> list[S
 
 
 def _from_audit(fragment: FragmentRecord) -> TimeLine:
-    """Return the time line of a fragment with the instants that the audit has."""
+    """Return the times of a fragment that its row of the table of fragments has."""
     columns: Sequence[tuple[NodeStage, HostS | None]] = (
         (NodeStage.DECIDED, fragment.asked_s),
         (NodeStage.OFFERED, fragment.taken_s),

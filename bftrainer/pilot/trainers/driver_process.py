@@ -35,17 +35,22 @@ class DriverProcess:
     """
 
     def __init__(self, directory: TrainerDirectory) -> None:
+        """Find the driver of this trainer ``directory`` by its pid file, if one runs or has run."""
         self._directory = directory
         # The driver holds this lock from before its first instruction to its end.
         self._lock = directory.driver_lock
         self._child: subprocess.Popen[bytes] | None = None
+        # Empty: the driver can be adopted, or there is none.
         self.foreign = ""
         self._log_start_bytes = 0  # where the lines of the present driver begin in its log
         self._process = self._read_process()
 
     def _read_process(self) -> ProcessId | None:
         """Return the process that the driver's pid file names; None where the file is missing,
-        damaged or of another host. A file of another version makes the driver ``foreign``.
+        damaged or of another host.
+
+        For a file of another version of the format, :attr:`foreign` says why the driver cannot be
+        adopted.
         """
         try:
             return read_driver_pid(self._directory.driver_pid)
@@ -54,8 +59,10 @@ class DriverProcess:
             return driver_of_any_version(self._directory.driver_pid)
 
     def lock(self) -> int | None:
-        """Return a descriptor that holds the driver's lock, for :meth:`start`, which closes the
-        descriptor; None where a driver has the lock: that driver is adopted.
+        """Return a descriptor that holds the driver's lock, for :meth:`start`, which closes it;
+        None where a running driver has the lock.
+
+        That driver is then adopted: :meth:`is_alive` reads its pid file.
         """
         lock = open_regular(self._lock, os.O_RDWR | os.O_CREAT)
         if not try_lock(lock, self._lock):
@@ -118,12 +125,15 @@ class DriverProcess:
         return self._process is not None
 
     def is_alive(self) -> bool:
-        """Whether the driver runs, started here or not. Reaps a child that has ended. A driver that
-        is new since the last call is adopted: its pid file is read.
+        """Whether the driver runs, no matter which pilot started it. Waits for a child that has
+        ended, so that no zombie stays.
+
+        A driver that is new since the last call is adopted: its pid file is read.
         """
         if self._child is not None and self._child.poll() is not None:
             _children.remove(self._child)
             self._child = None
+        # A driver that another pilot has started: it takes the lock before it writes its pid file.
         if self._process is None and self._is_locked():
             self._process = self._read_process()
             return True
@@ -139,7 +149,7 @@ class DriverProcess:
         return bool(self.foreign) and self._is_locked()
 
     def _is_locked(self) -> bool:
-        """Whether a driver has the lock, or it cannot be told."""
+        """Whether a driver has the lock; also True where that cannot be told."""
         try:
             handle = open_regular(self._lock, os.O_RDWR)
         except FileNotFoundError:

@@ -14,11 +14,12 @@ from bftrainer.pilot.persistence.registry import TrainerRecord, TrainerStatus
 
 
 def for_core(record: TrainerRecord, config: LearningConfig) -> Trainer:
-    """Return a registered trainer as the core sees it, with settings for learning if it is
-    measured. A trainer without a curve is always measured, a pool that fills never.
+    """Return a registered trainer as the core (the decision loop) sees it, with settings for
+    learning if its speed is measured.
 
-    Measurements are kept by owner, model and node class; without a model they are the trainer's
-    own.
+    A trainer without a curve is always measured, a pool that fills (independent workers on unused
+    nodes) never. Measurements are kept by owner, model and node class; without a model they are the
+    trainer's own.
     """
     spec = record.spec
     trainer = replace(
@@ -45,19 +46,22 @@ def fitting_sizes(trainer: Trainer, unfit: Sequence[tuple[int, int]]) -> tuple[i
 
 
 def with_fitting_sizes(trainer: Trainer, unfit: Sequence[tuple[int, int]]) -> Trainer:
-    """Return the trainer with only the sizes that fit into memory; with all of them if none does:
-    then it has failed. ``unfit``: ranges of sizes that do not fit.
+    """Return the trainer with only the sizes at which its memory suffices; unchanged if there are
+    none, since it has failed then.
+
+    ``unfit`` are ranges of sizes, from the least to the most nodes, that do not fit into memory.
     """
     if not unfit or not (sizes := fitting_sizes(trainer, unfit)):
         return trainer
-    requested = trainer.requested_nodes and largest_of(sizes, trainer.requested_nodes)
+    largest_fitting_request = trainer.requested_nodes and largest_of(sizes, trainer.requested_nodes)
+    # Fewer sizes than from the smallest to the largest.
     has_gaps = len(sizes) <= sizes[-1] - sizes[0]
     return replace(
         trainer,
         min_nodes=sizes[0],
         max_nodes=sizes[-1],
         sizes=sizes if has_gaps else None,  # None: all sizes from min_nodes to max_nodes
-        requested_nodes=requested or None,
+        requested_nodes=largest_fitting_request or None,
     )
 
 
@@ -73,8 +77,8 @@ def spec_to_start(spec: TrainerSpec, unfit: Sequence[tuple[int, int]]) -> Traine
 def trainers_for_core(
     records: tuple[TrainerRecord, ...], retry_later: frozenset[str]
 ) -> Mapping[str, TrainerRecord]:
-    """Return the trainers for the core, by name: neither final nor paused, and not among those that
-    start again later.
+    """Return the trainers that the core (the decision loop) decides on, by name: neither final nor
+    paused, and not among those that start again later (``retry_later``).
     """
     queued, waiting, running = TrainerStatus.QUEUED, TrainerStatus.WAITING, TrainerStatus.RUNNING
     active = (
@@ -97,9 +101,11 @@ def trainer_limits(
     names: tuple[str, ...],
     classes: tuple[str | None, ...],
 ) -> tuple[tuple[int, str | None], ...]:
-    """Return (``max_nodes``, node class; None: any) of the first ``count`` trainers of ``core``
-    (None: of all), and of all pools that fill. ``classes`` are those of the nodes that the trainers
-    ``names`` have now: a trainer with nodes wants others of their class.
+    """Return what trainers could use, as (``max_nodes``, node class; None: any) of each: of the
+    first ``count`` trainers of ``core`` (None: of all), and of all pools that fill.
+
+    ``classes`` are those of the nodes that the trainers ``names`` have now: a trainer with nodes
+    wants others of their class.
     """
     class_of = dict(zip(names, classes, strict=True))
     fill_pools = [r for r in core.values() if r.spec.is_pool and r.spec.fill]

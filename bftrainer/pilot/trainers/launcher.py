@@ -56,8 +56,8 @@ concern all trainers.
 """
 _PROGRESS_TAIL_BYTES = 1 << 16
 _MAX_BACKLOG_BYTES = 4 << 20
-"""More lines of progress than a trainer can write between two looks; then the last ones are
-enough.
+"""More lines of progress than a trainer can write from one round of the loop to the next; then the
+last ones are enough.
 """
 _MAX_EVENTS_BYTES = 64 << 20
 """Most that is read of the events of a driver that is adopted."""
@@ -130,6 +130,9 @@ class DirectoryLauncher:
     def __init__(
         self, root: Path, settings: Mapping[str, object], now_s: Callable[[], float] = time.time
     ) -> None:
+        """Launch in the trainer directories below ``root``, with the ``settings`` of drivers;
+        ``now_s`` is the host's clock.
+        """
         self._root = root
         self._settings = settings
         self._now_s = now_s
@@ -139,10 +142,11 @@ class DirectoryLauncher:
     def start(
         self, spec: TrainerSpec, hosts: Iterable[HostSlots], interface: str | None = None
     ) -> None:
-        """Start a driver on these hosts, unless one runs. ``interface``: of their node class, where
-        it has its own.
+        """Start a driver on these hosts, unless one runs. ``interface``: the network interface of
+        their node class, where it has its own.
 
-        Raises :class:`~bftrainer.errors.UnknownNameError` if the launcher is not installed.
+        Raises :class:`~bftrainer.errors.UnknownNameError` if the launcher that ``spec`` names is
+        not installed.
         """
         module = driver_module(spec.launcher)
         directory = TrainerDirectory(self._root / spec.name)
@@ -164,9 +168,11 @@ class DirectoryLauncher:
         try:
             driver.request(ControlRequest.RUN)
             write_hosts(directory.hosts, hosts)
+            # It names an earlier driver.
             directory.driver_pid.unlink(missing_ok=True)
             for path in (directory.events, directory.progress):
                 with suppress(FileNotFoundError):
+                    # Raises for anything that is not a regular file, before the driver is started.
                     os.close(open_regular(path))
             driver.events.skip()  # events of an earlier driver
         except BaseException:
@@ -195,8 +201,8 @@ class DirectoryLauncher:
         self._driver_state(name).process.kill()
 
     def look(self, name: str) -> DriverView:
-        """Return the driver's reports until now. The driver of an earlier pilot is found by its
-        files: that is how it is adopted.
+        """Return what the driver has reported until now. A driver that an earlier pilot started is
+        found by its files: that is how it is adopted.
 
         A driver whose files cannot be read, or that speaks another version, is killed and counts as
         failed once it has ended. Raises ``OSError`` where the file system fails, which is no fault
@@ -222,6 +228,7 @@ class DirectoryLauncher:
         if driver.unusable and (is_alive or view.alive):
             driver.process.kill()
             view = replace(view, ending=Ending.FAILED, reason=text(driver.unusable), tail=())
+        # It has ended. Without a report of its end, the last exception in its log says why.
         if driver.process.is_known and not is_alive:
             view = after_end(view, driver.process.last_exception() if view.ending is None else "")
         if view.alive != is_alive:
@@ -231,8 +238,9 @@ class DirectoryLauncher:
         return view
 
     def _updated_view(self, driver: _Driver, is_alive: bool) -> DriverView:
-        """Return the view with what a driver and its rank 0 have written since the last look.
-        Progress is read less often while all goes well.
+        """Return the view of a driver with what it and its rank 0 have written since the last look.
+
+        Lines of progress are read less often while all goes well.
         """
         view = driver.view
         has_news = False
@@ -263,7 +271,7 @@ class DirectoryLauncher:
         return view
 
     def _driver_state(self, name: str) -> _Driver:
-        """Return the state of a trainer's driver. The first call makes it from the files of the
+        """Return what is known of a trainer's driver. The first call reads it from the files of the
         trainer directory, of which only the last part is read if they are long.
         """
         if name not in self._drivers:
@@ -280,20 +288,21 @@ class DirectoryLauncher:
 
 
 def _unread_pieces(tail: JsonTail, max_bytes: int) -> Iterator[list[dict[str, Any] | BadLine]]:
-    """Yield the unread lines piece by piece, up to about ``max_bytes``: a trainer may write faster
-    than they are read.
+    """Yield the unread lines of a file in lists, up to about ``max_bytes`` in all: a trainer may
+    write faster than they are read.
     """
     for _ in range(max_bytes // PIECE_BYTES + 1):
         before = tail.offset
         if lines := tail.read_lines():
             yield lines
+        # Nothing more is complete.
         if tail.offset == before:
             return
 
 
 def _request_number(control: Path) -> int:
-    """Return the number of the last request that the previous pilot has written to the file
-    ``control``; 0 where the file is missing, damaged or of another version.
+    """Return the number of the last request (to run or to stop) that the previous pilot has written
+    to the file ``control``; 0 where the file is missing, damaged or of another version.
 
     Readers look at the request only: the next one replaces the file.
     """

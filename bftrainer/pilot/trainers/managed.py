@@ -60,27 +60,33 @@ class ManagedTrainer:
         return samples_of(self.record, self.state.view)
 
     def new_length(self) -> float | None:
-        """Return the length of the training that the script reports, if the core does not know it
-        yet; None if it does. A length in the submission has priority.
+        """Return the number of samples of the whole training that the script reports, if the core
+        was not told it yet; None if it was.
+
+        A length in the submission has priority. A change below ``LENGTH_TOLERANCE`` does not count.
         """
-        total = self.state.view.samples_total
-        if total is None or self.record.spec.samples_total is not None:
+        reported_total = self.state.view.samples_total
+        if reported_total is None or self.record.spec.samples_total is not None:
             return None
         sent = self.sent_total
-        if sent is None or abs(total - sent) > LENGTH_TOLERANCE * sent:
-            return total
+        if sent is None or abs(reported_total - sent) > LENGTH_TOLERANCE * sent:
+            return reported_total
         return None
 
     def account(self, passed_s: float) -> None:
         """Count the node-seconds of the last ``passed_s`` seconds as held, and also as trained, as
-        stalled, or as not reported yet. Trained: rank 0 has reported since the last change of size.
-        Nothing is counted while no driver runs.
+        stalled, or as unreported.
+
+        Trained: rank 0 has reported since the last change of size. Unreported: the driver says that
+        the trainer trains, but rank 0 has reported nothing at all yet. Nothing is counted while no
+        driver runs.
         """
         view = self.state.view
         node_s = len(self.state.ordered) * passed_s
         if not view.alive:
             return
         self.held_node_s += node_s
+        # The script does report, so the time before was its start, in which nothing was trained.
         if view.rank_0_reported_s:
             self.classify_unreported(has_trained=False)
         if view.trains:
@@ -91,9 +97,10 @@ class ManagedTrainer:
             self.stalled_node_s += node_s
 
     def classify_unreported(self, *, has_trained: bool) -> None:
-        """Count the time before the first report as trained or as stalled. It was the start of a
-        program that reports later, or a program that never reports, which has trained unless it
-        failed.
+        """Count the time before the first report as trained or as stalled.
+
+        It was the start of a program that reports later, or a program that never reports, which has
+        trained unless it failed.
         """
         if has_trained:
             self.trained_node_s += self.unreported_node_s
@@ -106,6 +113,7 @@ class ManagedTrainer:
         driver runs and there is none. The counts start at 0 again.
         """
         metrics = self.state.view.metrics
+        # The same object as long as no new line was read.
         changed = metrics if metrics and metrics is not self.metrics else ()
         held, trained, stalled = self.held_node_s, self.trained_node_s, self.stalled_node_s
         repeated = self.repeated_samples
@@ -152,8 +160,8 @@ class Occupancy:
         return tuple([_occupied_by(trainer.state, now_s) for trainer in self._trainers.values()])
 
     def occupied(self, now_s: PilotS) -> NodeUnion:
-        """Return the fragments on which trainers have processes, and whether no two trainers share
-        one.
+        """Return the union of the fragments (held nodes) on which trainers have processes, and
+        whether no two trainers share one.
         """
         return self._occupied(self.occupied_by_trainer(now_s))
 
@@ -172,7 +180,9 @@ class Occupancy:
         return self._used((self.desired(), self.occupied(now_s).nodes)).nodes
 
     def keep_within(self, pool: Nodes) -> None:
-        """Take from all trainers the nodes that are no longer in the pool."""
+        """Take from all trainers the nodes that are no longer in the ``pool``, and remember them as
+        lost.
+        """
         lost = self._outside(self.desired(), pool)
         if not lost:
             return

@@ -89,6 +89,7 @@ class TrainerManager:
     _clock: SteadyClock
 
     def __post_init__(self) -> None:
+        """Read all unfinished trainers from the registry, and adopt drivers that run."""
         self._to_host = self._clock.to_host
         self._trainers: dict[str, ManagedTrainer] = {}
         self._for_core = Memoized(trainers_for_core)
@@ -105,8 +106,10 @@ class TrainerManager:
         self.reload_registry(self._clock.now_s())
 
     def reload_registry(self, now_s: PilotS) -> None:
-        """Add the trainers that are new in the registry, and adopt drivers that run. Final trainers
-        are added only while the end of their driver is not registered (no ``finished_s``).
+        """Add the trainers that are new in the registry at ``now_s``, and adopt drivers that run.
+
+        Trainers that have ended are added only while the end of their driver is not registered (no
+        ``finished_s``).
         """
         for record in self._recorder.registry.trainers_from(self._next_number):
             self._next_number = record.number + 1
@@ -126,6 +129,7 @@ class TrainerManager:
             state.desired_s = state.ordered_s = now_s
             state.ordered_host_s = self._to_host(now_s)
             self._trainers[record.name] = trainer = ManagedTrainer(record, state)
+            # To run or to stop, by the status in the registry.
             self._set_target(trainer)
             self._note_refused(trainer, 0)
 
@@ -145,8 +149,10 @@ class TrainerManager:
         return self._for_core(tuple([trainer.record for trainer in trainers]), retry_later)
 
     def demand(self, now_s: PilotS, count: int | None) -> PoolDemand:
-        """Return how many nodes trainers could use: the first ``count`` trainers for the core
-        (None: all), and all pools that fill. The costs of rescaling are those in their files.
+        """Return how many nodes trainers could use, for the search for idle nodes.
+
+        It counts the first ``count`` trainers that the core gets (None: all), and all pools that
+        fill. The costs of rescaling are those in their files.
         """
         core = self.for_core(now_s)
         growth_s, min_size = self._smallest(core)
@@ -160,8 +166,8 @@ class TrainerManager:
         )
 
     def _move_costs(self) -> tuple[tuple[Nodes, float], ...]:
-        """Return the nodes that the core gave to each trainer, and the node-seconds that a rescale
-        down and up costs on them, by the costs in its file.
+        """Return, for each trainer with nodes, these nodes and the node-seconds that it costs to
+        shrink and grow again on them, by the costs in its file.
         """
         assignments = (
             (trainer.state.desired, trainer.record.spec)
@@ -199,9 +205,11 @@ class TrainerManager:
             trainer.state.assign(nodes, self._class_of(nodes), now_s)
 
     def adopt_orders(self, name: str, nodes: Nodes, pool: Nodes, now_s: PilotS) -> None:
-        """Adopt the previous pilot's allocation for a trainer, and its last order to the driver if
-        the driver runs. Called once for each trainer with nodes, before the first step. ``nodes``:
-        the allocation; ``pool``: the previous pilot's pool.
+        """Take over what the previous pilot had decided for a trainer, and the last order to its
+        driver if the driver runs.
+
+        Called once for each trainer with nodes, before the first step. ``nodes`` are those that the
+        trainer was given, ``pool`` was the previous pilot's pool.
         """
         if (trainer := self._trainers.get(name)) is not None:
             state = trainer.state
@@ -254,25 +262,25 @@ class TrainerManager:
         self._set_target(trainer)
 
     def look(self, now_s: PilotS) -> frozenset[str]:
-        """Read what all drivers say. Returns the ids of fragments that drivers withhold, since
-        workers there were killed.
+        """Read what all drivers say, and write what follows from it. Returns the ids of fragments
+        (held nodes) that drivers will not use again, since workers there were killed.
         """
         withheld: set[str] = set()
         self._killed = {}
         host_s = self._to_host(now_s)
         for name, trainer in list(self._trainers.items()):
-            state, was = trainer.state, trainer.state.view
-            if not was.alive and (
+            state, previous_view = trainer.state, trainer.state.view
+            if not previous_view.alive and (
                 trainer.record.status is TrainerStatus.QUEUED
                 or (
                     trainer.record.status is TrainerStatus.WAITING
-                    and was.incarnation <= trainer.record.ended_incarnation
+                    and previous_view.incarnation <= trainer.record.ended_incarnation
                 )
             ):
                 continue  # no driver before this pilot starts one, and thousands may wait
             state.view = view = self._launcher.look(name)
             if (
-                view is was
+                view is previous_view
                 and trainer.judged_record is trainer.record
                 and view.alive
                 and view.rank_0_reported_s
@@ -281,15 +289,15 @@ class TrainerManager:
                 # on the trainer may change with time alone.
                 continue
             trainer.judged_record = trainer.record
-            if view is not was and view != was:
-                self._process_report(trainer, was, now_s)
-                self._recorder.driver_reported(name, was.times, view.times)
-                withheld |= self._newly_withheld(trainer, was, host_s)
+            if view is not previous_view and view != previous_view:
+                self._process_report(trainer, previous_view, now_s)
+                self._recorder.driver_reported(name, previous_view.times, view.times)
+                withheld |= self._newly_withheld(trainer, previous_view, host_s)
             self._write_outcome(
                 trainer,
                 after_view(
                     trainer.record,
-                    was=was,
+                    was=previous_view,
                     view=view,
                     target=state.target,
                     fault=trainer.fault,
@@ -304,9 +312,11 @@ class TrainerManager:
     def _newly_withheld(
         self, trainer: ManagedTrainer, was: DriverView, host_s: HostS
     ) -> frozenset[str]:
-        """Return the ids of the trainer's fragments that its driver withholds since the last look
-        ``was``. Workers that were killed there are added to :attr:`killed_workers`, but for those
-        of pools.
+        """Return the ids of the trainer's fragments (held nodes) that its driver will not use
+        again, since the report before (``was``).
+
+        Workers that were killed there are added to :attr:`killed_workers`, but for those of pools
+        of tasks.
         """
         state, view = trainer.state, trainer.state.view
         withheld = view.withheld - was.withheld
@@ -321,17 +331,21 @@ class TrainerManager:
 
     @property
     def killed_workers(self) -> Mapping[str, KilledWorker]:
-        """By the id of the fragment, workers whose ends the last look has found to be kills."""
+        """By the id of the fragment, workers that were found to be killed when drivers were read
+        last.
+        """
         return self._killed
 
     def count_kill(self, kill: KilledWorker, node: str) -> None:
         """Count a worker that was killed, on a ``node`` that was not lost, as a failure of its
-        trainer: once for all workers of an incarnation, unless there was progress in between.
+        trainer: once for all workers of an incarnation (one run of the workers), unless there was
+        progress in between.
         """
         trainer = self._trainers.get(kill.trainer)
         if trainer is None or trainer.record.status.is_final or kill.ran_s > UNREPORTED_PROGRESS_S:
             return
         furthest = trainer.record.samples_at_failure
+        # Progress since the last failure: earlier kills do not count any more.
         if furthest is None or trainer.samples > furthest:
             trainer.killed_nodes = ()
         elif kill.incarnation == trainer.killed_incarnation:
@@ -342,13 +356,14 @@ class TrainerManager:
         if not trainer.state.view.alive:
             self._write_outcome(trainer, outcome)
         elif outcome.is_over and outcome.change is not None:
+            # Its driver still runs, and has to end before the trainer can.
             self._give_up(trainer, outcome.change.reason or "")
         else:
             self._write_outcome(trainer, counted_only(outcome))
 
     def _write_outcome(self, trainer: ManagedTrainer, outcome: Outcome) -> None:
-        """Carry out an :class:`Outcome`: write usage, notes and the change, and forget a trainer
-        that is over.
+        """Carry out an :class:`Outcome`, what follows from a driver's report: write usage, notes
+        and the change, and forget a trainer that is over.
         """
         if outcome.is_certain:
             trainer.certain_nodes = (*trainer.certain_nodes, trainer.state.ordered)
@@ -373,7 +388,9 @@ class TrainerManager:
 
     def _process_report(self, trainer: ManagedTrainer, was: DriverView, now_s: PilotS) -> None:
         """Process a driver's new report: measure it, note values that cannot be used and work that
-        is repeated, and end a trainer that one of its rules stops. ``was``: the report before.
+        is repeated, and end a trainer that one of its ``stop_when`` rules stops.
+
+        ``was`` is the report before.
         """
         state, view = trainer.state, trainer.state.view
         if view.ranks_disagree and not was.ranks_disagree:
@@ -400,12 +417,14 @@ class TrainerManager:
             self.change(trainer.name, TrainerChange(status=TrainerStatus.CANCELED, reason=why))
         if view.trains and view.on:
             trainer.trained_sizes |= {len(view.on)}
+        # It trains again: nodes lost before do not explain what happens from now on.
         if view.trains and not was.trains:
             state.lost = frozenset()
 
     def _measure_report(self, trainer: ManagedTrainer, now_s: PilotS) -> None:
-        """Measure the throughput and stalls in a trainer's report. The time of the decision counts
-        only if the trainer trains on the nodes of that decision.
+        """Measure the throughput and stalls in a trainer's latest report, at ``now_s``.
+
+        The time of the decision counts only if the trainer trains on the nodes of that decision.
         """
         state, view = trainer.state, trainer.state.view
         is_on_desired = view.on == {id_of(fragment) for fragment in state.desired}
@@ -419,15 +438,15 @@ class TrainerManager:
             self._recorder.note("clock", trainer.name, warning)
 
     def _note_refused(self, trainer: ManagedTrainer, noted_count: int) -> None:
-        """Record the values in a trainer's reports that cannot be used, without the first
+        """Record the values in a trainer's reports that cannot be used, but for the first
         ``noted_count`` ones, which were noted before.
         """
         for key, problem in trainer.state.view.refused[noted_count:]:
             self._recorder.note("report", trainer.name, refused_text(key, problem))
 
     def _note_length(self, trainer: ManagedTrainer) -> None:
-        """Send the core the length of a training, if the script reports one and the submission has
-        none.
+        """Send the core the number of samples of a training, if its script reports one and the
+        submission has none.
         """
         total = trainer.new_length()
         if total is None:
@@ -445,9 +464,10 @@ class TrainerManager:
         self._launcher.kill(trainer.name)
 
     def step(self, now_s: PilotS, pool: Nodes | None = None) -> None:
-        """Take the next step of every trainer, on nodes of the ``pool`` only (None: on all that it
-        was given). Trainers that do not grow come first, so that their nodes may be free for the
-        others.
+        """Tell each driver what to do next, on nodes of the ``pool`` only (None: on all that its
+        trainer was given).
+
+        Trainers that do not grow come first, so that their nodes may be free for the others.
         """
         if pool is not None:
             self._occupancy.keep_within(pool)
@@ -471,6 +491,7 @@ class TrainerManager:
         for name in sorted(names, key=is_growing.__getitem__):
             state = states[name]
             others = occupied_by.items() if state.desired else ()
+            # Nodes of this trainer on which others still have processes.
             conflicts = (
                 nodes
                 for other, nodes in others
@@ -517,6 +538,7 @@ class TrainerManager:
                 )
             case Kill():
                 self._launcher.kill(name)
+            # Both write a file of the trainer directory.
             case ChangeHosts() | AskToStop():
                 try:
                     if isinstance(step, ChangeHosts):
@@ -536,8 +558,8 @@ class TrainerManager:
         self._urgent = fragments
 
     def _urgent_among(self, nodes: Nodes) -> list[str]:
-        """Return the fragments or GPUs of these, by the names of drivers, that have to be left
-        within seconds.
+        """Return which of these nodes (or GPUs) have to be left within seconds because main jobs
+        wait for them, by the names that drivers use.
         """
         if self._config.now.nodes.unit.divides_nodes:
             slots = map(slot_of, sorted(nodes))
@@ -590,10 +612,12 @@ class TrainerManager:
             self._recorder.usage((used,))
 
     def _host_lines(self, trainer: ManagedTrainer, nodes: Nodes) -> list[HostSlots]:
-        """Return the lines of the hosts file for these fragments or GPUs. The number of slots of a
-        fragment comes from the trainer, else from the table of its node class, else from the
-        configuration of nodes.
+        """Return the lines of the hosts file for these fragments (held nodes) or GPUs.
+
+        The number of slots of a node comes from the trainer, else from the table of its node class,
+        else from the configuration of nodes.
         """
+        # Each GPU is a host of one slot.
         if self._config.now.nodes.unit.divides_nodes:
             gpus = sorted(map(slot_of, nodes), key=_by_fragment)
             return [HostSlots(gpu.node, 1, gpu.id, True) for gpu in gpus]
@@ -614,8 +638,8 @@ class TrainerManager:
         return self._classes.of(min(nodes)) if nodes else None
 
     def _set_target(self, trainer: ManagedTrainer) -> None:
-        """Set the target of a trainer by its status: to stop if it is final or paused, or while the
-        pilot drains.
+        """Set whether a trainer is to run or to stop: to stop if it has ended or is paused, or
+        while the pilot drains (releases all).
         """
         status = trainer.record.status
         runs = not status.is_final and status is not TrainerStatus.PAUSED and not self._is_draining

@@ -89,6 +89,9 @@ class MeterReading:
 
     @property
     def stage(self) -> MeterStage:
+        """Where the measurement stands, by what is known so far: nodes, a line on them, an open
+        window.
+        """
         if not self.fragments:
             return MeterStage.WITHOUT_NODES
         if self.last_line is None:
@@ -111,12 +114,12 @@ def update(
     now_s: HostS | None = None,
     decided_s: HostS | None = None,
 ) -> tuple[MeterReading, tuple[Measured, ...]]:
-    """Update the reading with one more look at the trainer, and return it with the new
-    measurements.
+    """Return the ``reading`` after one more look at the trainer, and the new measurements.
 
     ``name`` is the trainer's, for the measurements, and ``view`` the driver's report. ``window_s``:
-    the least length of a window. ``now_s`` is the time of the look and ``decided_s`` that of the
-    decision on the trainer's present nodes, both by this host's clock.
+    the least length of a window, over which throughput is measured. ``now_s`` is the time of the
+    look and ``decided_s`` that of the decision on the trainer's present nodes, both by this host's
+    clock.
     """
     if not view.alive or not view.on:
         return _without_nodes(reading, view), ()
@@ -166,8 +169,11 @@ def _without_nodes(reading: MeterReading, view: DriverView) -> MeterReading:
 
 
 def _on_new_nodes(reading: MeterReading, view: DriverView, decided_s: HostS | None) -> MeterReading:
-    """Begin a reading on other nodes; keep the mark from which the stall between the old and the
-    new nodes is measured. Only where nodes were added can the old ones have trained on.
+    """Return a new reading on other nodes, which keeps the time from which the stall between the
+    old and the new nodes is measured.
+
+    Only where nodes were added can the old ones have trained on. ``decided_s`` is the time of the
+    decision on the new nodes.
     """
     previous = reading.fragments or reading.previous_fragments
     last_line = _last_line(reading, view.before)
@@ -178,6 +184,7 @@ def _on_new_nodes(reading: MeterReading, view: DriverView, decided_s: HostS | No
         fragments=view.on,
         previous_fragments=previous,
         grew=not view.on < previous,
+        # Without a line on old nodes, the stall begins with the decision or the driver.
         stall_origin=last_line or _start_origin(reading, decided_s),
         previous_rate=_throughput_between(reading.window_start, last_line),
         start_s=start_s,
@@ -187,19 +194,20 @@ def _on_new_nodes(reading: MeterReading, view: DriverView, decided_s: HostS | No
 def _start_s(
     reading: MeterReading, last_line: ProgressMark | None, decided_s: HostS | None
 ) -> float | None:
-    """Return how long the old nodes trained on after the decision; None if they stalled at that
-    time.
+    """Return how long the old nodes trained on after the decision, until their last line; None if
+    they did not train at that time.
     """
     if last_line is None or reading.first_line_s is None or decided_s is None:
         return None
+    # The old nodes had not begun to train when the decision was made.
     if reading.first_line_s > decided_s:
         return None
     return max(last_line.at_s - decided_s, 0.0)
 
 
 def _start_origin(reading: MeterReading, decided_s: HostS | None) -> ProgressMark | None:
-    """Return the mark from which the stall of a start from 0 nodes is measured: it includes the
-    driver's own start.
+    """Return the time and samples from which the stall of a start from 0 nodes is measured: the
+    decision or the driver's start, whichever is earlier.
     """
     origin = reading.stall_origin
     if origin is None or decided_s is None:
@@ -208,7 +216,7 @@ def _start_origin(reading: MeterReading, decided_s: HostS | None) -> ProgressMar
 
 
 def _last_line(reading: MeterReading, line: tuple[float, float] | None) -> ProgressMark | None:
-    """Return the latest line on the present nodes, as a mark; None without any.
+    """Return the latest line of rank 0 on the present nodes (time, samples); None without any.
 
     ``line`` may have been read together with the news that the trainer has moved to other nodes.
     """
@@ -222,9 +230,10 @@ def _last_line(reading: MeterReading, line: tuple[float, float] | None) -> Progr
 
 
 def _new_line(reading: MeterReading, view: DriverView) -> ProgressMark | None:
-    """Return the line that rank 0 has written on the present nodes since the last look; None if
-    there is none.
+    """Return the line (time, samples) that rank 0 has written on the present nodes since the last
+    look; None if there is none.
     """
+    # Older than the driver's report about the present nodes: written on the nodes before.
     if not view.trains or view.samples is None or view.rank_0_reported_s < view.driver_reported_s:
         return None
     if reading.last_line is not None and view.rank_0_reported_s <= reading.last_line.at_s:
@@ -233,9 +242,12 @@ def _new_line(reading: MeterReading, view: DriverView) -> ProgressMark | None:
 
 
 def _with_work_until_switch(reading: MeterReading, switch: ProgressMark) -> MeterReading:
-    """Add the work between the last line and the switch to what the old nodes did.
+    """Return the reading with the work between the last line and the switch to the new nodes added
+    to what the old nodes did.
 
-    Lines of progress come once a second; this one was written at the switch itself.
+    Lines of progress come once a second; ``switch``, the first on the new nodes, was written at the
+    switch itself. The samples in between are converted to seconds by the throughput of the old
+    nodes.
     """
     origin = reading.stall_origin
     if origin is None or reading.start_s is None or reading.previous_rate <= 0:
@@ -254,7 +266,12 @@ def _with_work_until_switch(reading: MeterReading, switch: ProgressMark) -> Mete
 def _without_lost_work(
     reading: MeterReading, name: str, line: ProgressMark
 ) -> tuple[MeterReading, tuple[Measured, ...]]:
-    """Report the work lost by a trainer that lost all its nodes, and leave it out of the stall."""
+    """Return the reading without the work that a trainer lost with all its nodes, and that work as
+    a measurement.
+
+    ``line`` is the first one after the restart from a checkpoint. The loss depends on the age of
+    the checkpoint, and is no part of the stall.
+    """
     origin = reading.stall_origin
     if reading.previous_fragments or origin is None or line.samples >= origin.samples:
         return reading, ()
@@ -268,7 +285,9 @@ def _is_restored(reading: MeterReading, line: ProgressMark) -> bool:
 
 
 def _with_line(reading: MeterReading, line: ProgressMark, now_s: HostS | None) -> MeterReading:
-    """Process a line, and its age if the time is given."""
+    """Return the reading with a line of rank 0 as the last one, and with its age at ``now_s`` if
+    that is given (:attr:`MeterReading.lag_s`).
+    """
     first_line_s = line.at_s if reading.first_line_s is None else reading.first_line_s
     lag_s = reading.lag_s
     if now_s is not None:
@@ -277,8 +296,10 @@ def _with_line(reading: MeterReading, line: ProgressMark, now_s: HostS | None) -
 
 
 def _warmed_up(reading: MeterReading, line: ProgressMark, window_s: float) -> MeterReading:
-    """Open the first window with ``line`` once the trainer has warmed up. Call only after a line
-    was taken up.
+    """Return the reading, with its first window opened at ``line`` once the trainer has warmed up:
+    ``WARM_UP_FRACTION`` of a window after the first line on these nodes.
+
+    Call only after a line was taken up.
     """
     assert reading.first_line_s is not None
     if line.at_s - reading.first_line_s < WARM_UP_FRACTION * window_s:
@@ -290,14 +311,17 @@ def _close_full_window(
     reading: MeterReading, name: str, window_s: float
 ) -> tuple[MeterReading, tuple[Measured, ...]]:
     """Close the window if it has lasted long enough, and open the next one. Returns the reading and
-    the measurements: the throughput in the window and, after the first window on these nodes, the
-    stall before it. Call only while a window is open.
+    the measurements.
+
+    These are the throughput in the window and, after the first window on these nodes, the stall
+    before it. Call only while a window is open.
     """
     start, end = reading.window_start, reading.last_line
     assert start is not None
     assert end is not None
     passed_s = end.at_s - start.at_s
     measured_s = end.at_s - reading.steady_since_s
+    # The longer this size was measured, the longer its windows.
     if passed_s < max(window_s, WINDOW_GROWTH * measured_s):
         return reading, ()
     next_reading = replace(reading, window_start=end, stall_origin=None)
@@ -318,9 +342,10 @@ def _stall_s(reading: MeterReading, rate: float) -> float | None:
     """Return the seconds of the stall before the first window; None if it is measured already, or
     cannot be.
 
-    Its ends are times of two clocks: that of the previous node or of the driver's host, and that of
-    the present node. ``rate``: the throughput in the window, at which the samples since the last
-    line on the previous nodes would have been processed without a stall.
+    It is the time from the last line on the previous nodes to the window, less the time that the
+    samples in between would have taken without a stall, at the throughput ``rate`` of the window.
+    The two ends are times of two clocks: that of the previous node or of the driver's host, and
+    that of the present node.
     """
     origin, start = reading.stall_origin, reading.window_start
     if origin is None or start is None or rate <= 0 or reading.clock_is_off:
@@ -351,10 +376,11 @@ class TrainerMeter:
         now_s: HostS | None = None,
         decided_s: HostS | None = None,
     ) -> tuple[tuple[Measured, ...], str]:
-        """Read the meter at ``now_s``, and return the new measurements and a warning, or "".
+        """Update the meter by a driver's report at ``now_s``; return the new measurements, and a
+        warning if the clock of rank 0's node is off ("" for none).
 
-        ``decided_s`` is the time of the decision on the nodes on which it trains; None if it
-        trains on others.
+        ``window_s`` is the least length of a window. ``decided_s`` is the time of the decision on
+        the nodes on which the trainer trains; None if it trains on others.
         """
         self.reading, measurements = update(self.reading, name, view, window_s, now_s, decided_s)
         if not measurements or not self.reading.clock_is_off or self.clock_warning_sent:

@@ -69,14 +69,17 @@ def after_view(
     ran: Collection[int] = (),
     certain: Sequence[Nodes] = (),
 ) -> Outcome:
-    """Return what follows from a look at a trainer's driver, on ``nodes``.
+    """Return what follows from a look at a trainer's driver: a change of its record, notes, or its
+    end.
 
-    ``view`` is what the driver has said until now, ``was`` the same at the look before. ``target``:
-    whether the trainer is to run or to stop. ``fault`` is why this pilot has killed the driver;
-    empty if it has not. ``ran``: sizes at which the trainer has trained. ``certain``: the nodes of
-    each of its failures that were certain to come.
+    ``view`` is what the driver has said until now, ``was`` the same at the look before, and
+    ``nodes`` are those of its hosts file. ``target``: whether the trainer is to run or to stop.
+    ``fault`` is why this pilot has killed the driver; empty if it has not. ``ran``: sizes at which
+    the trainer has trained. ``certain``: the nodes of each of its failures that would come again on
+    every node.
 
-    An end is handled once: the driver's incarnation is remembered with the change.
+    An end is handled once: the driver's incarnation (the number of the run of its workers) is
+    remembered with the change.
     """
     status = record.status
     if view.alive:
@@ -86,6 +89,8 @@ def after_view(
         # A trainer that waits and has no remark keeps the reason why it waits.
         is_news = text != record.reason and (text or status is TrainerStatus.RUNNING)
         return Outcome(TrainerChange(reason=text)) if status in _STARTED and is_news else _NO_CHANGE
+    # An end that was not handled yet: the driver ran at the last look, or this run of its workers
+    # is newer than the last one whose end is in the registry.
     if view.ending is not None and (was.alive or view.incarnation > record.ended_incarnation):
         return replace(
             _after_end(record, view, target, fault, nodes, ran, certain, was_dead=not was.alive),
@@ -114,7 +119,8 @@ def _after_end(
     certain: Sequence[Nodes],
     was_dead: bool,
 ) -> Outcome:
-    """Return what follows from the end of a trainer's driver.
+    """Return what follows from the end of a trainer's driver: that it is done, has failed, or waits
+    to be started again.
 
     ``was_dead``: the driver had ended before this pilot's first look at it. If it then has reported
     no end (``KILLED``), it died with the job of the previous pilot. That is no failure of the
@@ -136,6 +142,7 @@ def _after_end(
             _, late_mark, cause_text = view.reason.partition(LATE)
             final_reason = f"{record.reason}; {late_mark}{cause_text}" if late_mark else None
             return Outcome(replace(change, finished=True, reason=final_reason), is_over=True)
+        # The pilot killed the driver for this fault, whatever the driver reported.
         case _ if fault:
             return after_failure(record, samples, fault, (), change)
         case Ending.FAILED | Ending.KILLED as ending if target is TargetState.RUN and (
@@ -162,13 +169,16 @@ def _after_end(
                 "was dead when this pilot started; the trainer resumes from its last checkpoint",
             ),
         )
+    # It was to stop, or its driver died with the previous pilot: it waits to be started again.
     if record.status is TrainerStatus.RUNNING:
         change = replace(change, status=TrainerStatus.WAITING, reason="")
     return Outcome(change, notes)
 
 
 def _reason_when_done(record: TrainerRecord, view: DriverView) -> str:
-    """Return the remark on a trainer that is done; empty if there is none."""
+    """Return the text that stays with a trainer that is done, such as that tasks have failed; empty
+    if there is nothing to say.
+    """
     if record.spec.is_pool:
         failed_tasks = next((metric.last for metric in view.metrics if metric.name == PUT_ASIDE), 0)
         if failed_tasks:
@@ -178,11 +188,12 @@ def _reason_when_done(record: TrainerRecord, view: DriverView) -> str:
 
 
 def after_kill(record: TrainerRecord, samples: float, nodes: Sequence[str]) -> Outcome:
-    """Return what follows when a worker was killed on a node that was not lost: a failure of the
-    trainer. ``nodes``: those of all such kills since the last progress.
+    """Return what follows when a worker was killed on a node that was not lost: it counts as a
+    failure of the trainer.
 
-    The kernel kills a worker for its memory in this way, and its script would be killed on every
-    node.
+    ``nodes`` are those of all such kills since the last progress, ``samples`` is the trainer's
+    progress. The kernel kills a worker for its memory in this way, and its script would be killed
+    on every node.
     """
     times_text, nodes_text = counted(len(nodes), "time"), counted(len({*nodes}), "node")
     reason = f"killed by SIGKILL {times_text} on {nodes_text}; out of memory?"
@@ -193,7 +204,8 @@ def after_kill(record: TrainerRecord, samples: float, nodes: Sequence[str]) -> O
 
 
 def counted_only(outcome: Outcome) -> Outcome:
-    """Reduce a failure to its count and notes, for a driver that continues with other workers.
+    """Return only the count and notes of a failure, for a driver that continues with other workers.
+
     Call only with the outcome of a failure, which has a change.
     """
     change = outcome.change
@@ -208,8 +220,10 @@ def samples_of(record: TrainerRecord, view: DriverView) -> float:
 
 
 def _memory_text(reason: str, tail: Sequence[str], nodes: Nodes) -> str:
-    """Return which memory was too small, on which node and at which size; empty if memory was not
-    the cause, or ``nodes`` are not known.
+    """Return which memory was too small (of the host or the GPU), on which node and at which size;
+    empty if memory was not the cause, or ``nodes`` are not known.
+
+    ``reason`` is the driver's, and ``tail`` the end of the failed worker's log.
     """
     memory_kind = out_of_memory((reason, *tail))
     if not memory_kind or not nodes:
@@ -228,8 +242,8 @@ def _are_elsewhere(fragments: Nodes, earlier: Nodes) -> bool:
 
 
 def unfit_sizes(failed: int, ran: Collection[int], trainer: Trainer) -> tuple[int, int]:
-    """Return the sizes, from the least to the most nodes, that will not fit into memory either
-    after size ``failed`` did not.
+    """Return the range of sizes (least, most nodes) that will not fit into memory either after size
+    ``failed`` did not. ``ran`` are sizes at which the trainer ran.
 
     Where only smaller sizes ran, all from ``failed`` up; where only larger ones did, all down from
     it (a sharded model needs more memory per node there); else ``failed`` alone.
@@ -263,6 +277,7 @@ def after_failure(
     for progress.
     """
     furthest = record.samples_at_failure
+    # Progress since the last failure: the count of failures in a row begins again.
     is_first = furthest is None or samples > furthest
     failures = 1 if is_first else record.failures + 1
     change = replace(change, failures=failures, samples_at_failure=max(samples, furthest or 0.0))
@@ -272,6 +287,7 @@ def after_failure(
     none_fits = False
     trainer = record.spec.trainer()
     node_limit = most_nodes((reason, *tail), len(nodes)) if nodes else None
+    # The script allows fewer workers than the largest size has.
     if node_limit is not None and node_limit < trainer.max_nodes:
         unfit = (node_limit + 1, trainer.max_nodes)
         change = replace(change, unfit=unfit)
@@ -288,9 +304,12 @@ def after_failure(
     # An error that comes again on every node counts as certain only before any progress.
     error = " ".join([reason, last_words(tail)])
     is_certain = not samples and node_limit is None and is_certain_error(error)
+    # With the same nodes twice, these alone may be without the files of the trainer.
     is_second = any(_are_elsewhere(nodes, earlier) for earlier in certain) or (
         bool(certain) and not lacks_files(error)
     )
+    # The trainer has failed for good: no size is left, too many failures in a row, or an error that
+    # comes again on every node.
     if none_fits or failures >= MAX_FAILURES or (is_certain and is_second):
         return Outcome(
             replace(change, status=TrainerStatus.FAILED, reason=text, finished=True),

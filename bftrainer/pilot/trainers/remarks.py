@@ -40,7 +40,9 @@ _CAUSES = {
 
 
 def remark(view: DriverView, now_s: HostS) -> str:
-    """Return the remark on a running trainer at ``now_s``; empty if there is none."""
+    """Return the one-line remark on a running trainer at ``now_s``, about what seems to be wrong;
+    empty if nothing is.
+    """
     if (
         view.on
         and not view.rank_0_reported_s
@@ -52,6 +54,7 @@ def remark(view: DriverView, now_s: HostS) -> str:
     if view.ranks_disagree:
         return disagreement_text(view.ranks_disagree)
     remarks = []
+    # (samples, incarnation): that run of the workers began again without these samples.
     if view.unloaded[0]:
         remarks.append(repeat_text(view.unloaded[0], 0, loaded=False))
     if view.refused:
@@ -72,6 +75,7 @@ def closing_remark(view: DriverView, samples_total: float | None, *, is_pool: bo
     if samples_total and samples >= COMPLETE * samples_total:
         return ""
     of_total = f" of {samples_total:,.0f}" if samples_total else ""
+    # Its last run of workers has reported no step, though samples were done before.
     if not is_pool and samples and view.stepped_in < view.incarnation:
         return (
             "ended with status 0 after a resume, without one step, at "
@@ -153,20 +157,25 @@ def lacks_files(text: str) -> bool:
 
 
 def most_nodes(lines: Sequence[str], count: int) -> int | None:
-    """Return the largest number of nodes that has not more workers than a script says to allow,
-    after it has refused those of ``count`` nodes; None if it has not.
+    """Return the largest number of nodes that does not have more workers than the script allows, by
+    its error in ``lines``; None if there is no such error.
+
+    ``count`` is the number of nodes whose workers were too many.
     """
     for line in lines:
         if match := _TOO_MANY_WORKERS.search(line):
             workers = int(match["workers"] or match["sharing"])
             limit = int(match["most"] or match["batch"])
+            # workers / count of them are on each node; rounded down.
             return count * limit // workers if limit < workers else None
     return None
 
 
 def last_words(tail: Sequence[str]) -> str:
-    """Return the line of a log's end that says most: the last one that names an error, else the
-    last one; empty without any. Lines of srun and slurmstepd count only if there are no others.
+    """Return the line at the end of a log (``tail``) that says most: the last one that names an
+    error, else the last one; empty without any.
+
+    Lines of srun and slurmstepd count only if there are no others.
     """
     stripped = [line.strip() for line in tail if re.search(r"\w", line)]
     lines = [line for line in stripped if line != _CPU_BINDING_LINE]

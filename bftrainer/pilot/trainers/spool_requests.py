@@ -23,9 +23,10 @@ def submit(
     now_s: PilotS,
     refusal: Callable[[Trainer], str | None] = lambda _: None,
 ) -> tuple[tuple[str, str], ...]:
-    """Register submissions, each a (spool name, request), in one commit. ``refusal`` returns why a
-    trainer cannot be accepted, or None. Returns (trainer, text of the rejection) of those that were
-    rejected.
+    """Register submissions, each a (spool name, request), in one commit. Returns (trainer, text of
+    the rejection) of those that were rejected.
+
+    ``refusal`` returns why a trainer cannot be accepted, or None.
     """
     rejected: list[tuple[str, str]] = []
     accepted: list[Submission] = []
@@ -56,6 +57,7 @@ def carry_out(
     """Carry out a request to cancel, pause or resume a trainer, once. Raises :class:`UserError` for
     a request that cannot be carried out.
     """
+    # A pilot that died after it had carried it out, before the file was removed.
     if recorder.registry.was_carried_out(spool_name):
         return
     record = trainers.record(request.trainer)

@@ -133,13 +133,15 @@ Step = StartDriver | ChangeHosts | AskToStop | Kill
 
 def next_step(state: TrainerState, occupied: Nodes, now_s: PilotS) -> Step | None:
     """Return the next step for one trainer; None if there is nothing to do. ``occupied`` are
-    fragments on which other trainers still have processes.
+    fragments (held nodes) on which other trainers still have processes.
 
     A driver on nodes of another class than the desired ones loses its nodes and ends; the next one
     is started on the new class.
     """
+    # Of another class than its driver runs on: the driver gets an empty hosts file first.
     desired = _NOTHING if state.view.alive and state.changes_class else state.desired
     free = desired - occupied
+    # It waits a while for all of its nodes, since two rescales cost more than one.
     has_gathered = free == desired or now_s - state.desired_s >= GATHER_S
     if not state.view.alive:
         may_start = (
@@ -149,6 +151,7 @@ def next_step(state: TrainerState, occupied: Nodes, now_s: PilotS) -> Step | Non
         )
         return StartDriver(free) if may_start and has_gathered else None
     patience_s = state.stop_s + KILL_AFTER_S
+    # It was asked to stop already: wait for its checkpoint, then kill it.
     if state.stop_requested_s is not None:
         return Kill() if now_s - state.stop_requested_s > patience_s else None
     if state.target is TargetState.STOP:
@@ -156,6 +159,7 @@ def next_step(state: TrainerState, occupied: Nodes, now_s: PilotS) -> Step | Non
     # A driver whose hosts file is empty has to end by itself.
     if not state.ordered and not desired and now_s - state.ordered_s > patience_s:
         return Kill()
+    # Meanwhile it keeps those of its present nodes that it may keep.
     target = free if has_gathered else state.ordered & desired
     if len(target) < state.min_nodes <= len(desired):
         # Too few nodes are free yet: until more are, the trainer keeps those that it has.
@@ -165,7 +169,7 @@ def next_step(state: TrainerState, occupied: Nodes, now_s: PilotS) -> Step | Non
 
 def runs_as_desired(state: TrainerState) -> bool:
     """Whether a trainer's driver runs on the nodes that the core gave it: then there is no step to
-    take as long as no other trainer occupies these nodes.
+    take, unless another trainer occupies these nodes.
     """
     return (
         state.view.alive
@@ -179,8 +183,8 @@ def runs_as_desired(state: TrainerState) -> bool:
 
 
 def occupied_nodes(state: TrainerState, now_s: PilotS) -> Nodes:
-    """Return the fragments on which this trainer has, or may yet have, processes. The rest of the
-    pool is free.
+    """Return the fragments (held nodes) on which this trainer has, or may yet have, processes at
+    ``now_s``.
 
     Nodes that left the hosts file count as occupied until the driver has reported after the change,
     or ``SETTLE_S`` have passed; from then on, only those on which it reports processes.
@@ -197,8 +201,8 @@ def occupied_nodes(state: TrainerState, now_s: PilotS) -> Nodes:
 
 
 def apply_step(state: TrainerState, step: Step, now_s: PilotS, ordered_host_s: HostS) -> None:
-    """Update the state of a trainer after a step that was carried out at ``now_s``
-    (``ordered_host_s`` by the host's clock).
+    """Update the state of a trainer after a step that was carried out at ``now_s`` of the pilot's
+    clock, which is ``ordered_host_s`` by the host's clock, as in the driver's reports.
     """
     match step:
         case StartDriver(nodes):

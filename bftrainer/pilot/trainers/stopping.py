@@ -21,9 +21,12 @@ _REPORTS = 64
 
 
 class EarlyStops:
-    """Ends trainers early by the rungs that they and their groups have come to."""
+    """Ends trainers early by the rules of their ``stop_when``, which compare a metric at certain
+    numbers of samples (rungs) with a limit or with the other trainers of the group.
+    """
 
     def __init__(self, recorder: Recorder) -> None:
+        """Read back what trainers had reached at each rung before this pilot."""
         self._recorder = recorder
         self._rungs: dict[tuple[str, str, float], dict[str, float]] = {}
         self._recent: dict[tuple[str, str], deque[tuple[float, float]]] = {}
@@ -33,7 +36,11 @@ class EarlyStops:
             )
 
     def hear(self, record: TrainerRecord, view: DriverView) -> str:
-        """Record the rungs that a trainer has come to. Returns why it ends; empty if it goes on."""
+        """Record the rungs that a trainer has come to by its driver's report. Returns why it ends;
+        empty if it goes on.
+
+        A rung is a number of samples at which a rule of ``stop_when`` looks at a metric.
+        """
         samples, last = view.samples or 0.0, {metric.name: metric.last for metric in view.metrics}
         for rule_text in record.spec.stop_when if samples else ():
             rule = parse_rule(rule_text)
@@ -56,12 +63,13 @@ class EarlyStops:
         samples: float,
         value: float,
     ) -> str:
-        """Record the rung at ``rung_samples``, if the trainer has just come to it. Returns why it
-        ends; empty if it goes on.
+        """Record the ``value`` at the rung ``rung_samples`` of a rule, if the trainer has just come
+        to it with ``samples``. Returns why the trainer ends; empty if it goes on.
         """
         # Only ASHA compares the trainers of a group.
         group = (record.spec.group or record.name) if isinstance(rule, ASHA) else record.name
         values = self._rungs.setdefault((group, rule_text, rung_samples), {})
+        # Not there yet, or judged there already: each rung is looked at once.
         if samples < rung_samples or record.name in values:
             return ""
         reports = [value]

@@ -21,8 +21,10 @@ _DRIVER_KEYS = {
 
 
 def trainer_message(spec: TrainerSpec) -> TrainerMessage:
-    """Return ``trainer.json`` of a trainer file, for its driver and its script. Keys that both have
-    keep their values; ``stage_in`` becomes the first line of ``setup``.
+    """Return ``trainer.json`` of a trainer file, for its driver and its script.
+
+    Keys that both have keep their values; the lines of ``stage_in``, which copy data to the node,
+    become the first line of ``setup``.
     """
     common = {
         key: getattr(spec, key)
@@ -42,9 +44,11 @@ def driver_settings(workers: WorkersConfig, poll_s: float) -> dict[str, object]:
 
 
 def _staging_lines(lines: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the ``lines`` of ``stage_in`` as one line of ``setup``. The first worker of a fragment
-    (or part) runs them under a lock and writes to the marker file; the others wait for the lock,
-    and find the marker.
+    """Return the ``lines`` of ``stage_in`` (shell commands that copy data to the node) as one line
+    of ``setup``.
+
+    The first worker of a node runs them under a lock and writes to the marker file; the others wait
+    for the lock, and find the marker. With divided nodes, each part has a marker of its own.
     """
     if not lines:
         return ()
