@@ -31,8 +31,11 @@ class FlowConWorker:
     def decide(
         self, at_s: float, workers: Sequence[ContainerHost], memory: object
     ) -> tuple[WorkerDecision, object]:
-        """Set the limits of the containers on each worker; the memory is one :class:`Lists` per
+        """Return the limits of all containers, and the policy's memory: one :class:`Lists` per
         worker.
+
+        The next decision is due when the first worker's interval ends; a worker without containers
+        has none.
         """
         before = memory if isinstance(memory, tuple) else (Lists(),) * len(workers)
         after = tuple(
@@ -118,6 +121,8 @@ def three_jobs(contention: float) -> tuple[ContainerJob, ...]:
     """Return the three jobs of [FlowCon 6.1.3]. Their work is such that free competition takes
     exactly as long as published, for any contention.
     """
+    # The speed of a worker with two and with three equal containers, relative to a worker with one
+    # (see the model of contention in bftrainer_papers.containers.container_world).
     two, three = 1 / (1 + contention), 1 / (1 + 2 * contention)
     mnist_t = TRIPLE_S / 3 * three
     mnist_p = (PAIR_S - TRIPLE_S) / 2 * two + mnist_t
@@ -191,8 +196,11 @@ def times(
 
 @lru_cache
 def fitted_contention() -> float:
-    """Return the contention at which the three jobs take 386.1 s under FlowCon, by bisection; if
-    none does, the closest to 0.5.
+    """Return the contention at which the three jobs take 386.1 s under FlowCon, found by bisection.
+
+    Contention is what containers on one worker cost each other (0: nothing). If no value between 0
+    and 0.5 fits, the closer end is returned. More contention makes FlowCon's run shorter, because
+    the jobs' work is set such that their free run always takes as long as published.
     """
     low, high = 0.0, 0.5
     for _ in range(40):

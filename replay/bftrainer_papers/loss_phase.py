@@ -120,14 +120,14 @@ def right_order_share(iterations: int, seeds: Sequence[int]) -> float:
     iterations ahead. The younger is told if its loss has fallen by more. A training gives many
     pairs: one per iteration of the younger task.
     """
-    right = pairs = 0
+    right_pairs = pairs = 0
     for seed in seeds:
         losses = training_losses(seed)
         fall = losses[:-iterations] - losses[iterations:]
         younger, older = fall[:YOUNG_STEPS], fall[AGE_STEPS : AGE_STEPS + YOUNG_STEPS]
-        right += int((younger > older).sum())
+        right_pairs += int((younger > older).sum())
         pairs += len(younger)
-    return 100 * right / pairs
+    return 100 * right_pairs / pairs
 
 
 YOUNG_STEPS, AGE_STEPS, BATCH = 100, 600, 128

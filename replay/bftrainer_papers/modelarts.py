@@ -57,8 +57,11 @@ class Disturbance(Enum):
 def jobs(
     seed: int, count: float, disturbance: Disturbance, *, short_too: bool = False
 ) -> tuple[Arrival, ...]:
-    """Generate the jobs of an experiment; ``count`` is the number of nodes assumed for each. Demand
-    is in one-node seconds, one sample each.
+    """Return the generated jobs of an experiment, as trainers with their times of submission.
+
+    ``count`` is the number of nodes that each job is assumed to have used: its work is its training
+    time times ``count``, in one-node seconds of one sample each. ``disturbance`` says how the jobs
+    differ from what was announced; ``short_too`` adds jobs below 5 minutes.
     """
     rng = np.random.default_rng(np.random.PCG64(seed))
     number = ALL_JOBS if short_too else JOBS
@@ -70,7 +73,7 @@ def jobs(
     minutes[short] = np.clip(
         rng.exponential(SHORT_MEAN_MIN, int(short.sum())), 0.1, LEAST_MIN - 0.1
     )
-    lots, early, errors = (
+    fates, stop_fractions, errors = (
         rng.uniform(size=number),
         rng.uniform(size=number),
         rng.uniform(0.9, 1.1, number),
@@ -83,9 +86,12 @@ def jobs(
             if disturbance in (Disturbance.NONE, Disturbance.DELAY)
             else actual * float(errors[i])
         )
-        if disturbance is Disturbance.BUGS and lots[i] < BUG_SHARE + TERMINATED_SHARE:
+        if disturbance is Disturbance.BUGS and fates[i] < BUG_SHARE + TERMINATED_SHARE:
+            # A stopped job announces its full work and ends before.
             estimate = actual
-            stops_s = float(early[i]) * (BUG_FOUND_S if lots[i] < BUG_SHARE else float(trained_s))
+            stops_s = float(stop_fractions[i]) * (
+                BUG_FOUND_S if fates[i] < BUG_SHARE else float(trained_s)
+            )
         up_s = 15.0 if disturbance is Disturbance.DELAY else 0.0
         trainer = Trainer(f"job-{i:04d}", LAW, 1, CAP, up_s, 0.0, estimate)
         arrivals.append(Arrival(float(at_s), trainer, actual, stops_s))

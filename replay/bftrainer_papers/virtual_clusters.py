@@ -55,7 +55,11 @@ class VirtualCluster:
 
 
 def _job_arrival(job: TracedJob, gpus: int, serial: float) -> Arrival:
-    """Turn a job into a trainer that can use 1 to ``gpus`` GPUs, without rescale costs."""
+    """Return a traced job as a trainer that can use 1 to ``gpus`` GPUs, without rescale costs.
+
+    Its curve follows Amdahl's law with this share of serial work. Its samples are what the curve
+    trains in the job's run time on the GPUs that it requested.
+    """
     curve, requested = amdahl(serial, gpus), min(job.gpus, gpus)
     assert job.run_s is not None, "virtual clusters have jobs with run times only"
     samples = max(job.run_s * curve.at(requested), 1.0)

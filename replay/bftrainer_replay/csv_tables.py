@@ -104,8 +104,9 @@ def _rows(path: Path, header: list[str], reader: Iterator[list[str]]) -> Iterato
 def number(
     cells: Mapping[str, str], column: str, least: float = 0.0, limit: float = math.inf
 ) -> float:
-    """Read a cell that must be a finite number, at least ``least`` and below ``limit``; raises
-    :class:`InvalidValueError`.
+    """Return a cell as a finite number, at least ``least`` and below ``limit``.
+
+    Raises :class:`InvalidValueError`, which names the column.
     """
     text = cells[column].strip()
     try:

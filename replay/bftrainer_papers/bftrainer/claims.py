@@ -304,8 +304,10 @@ WHY: Mapping[str, str] = {
 
 
 def rows_of(values: Mapping[str, float]) -> tuple[PaperResult, ...]:
-    """Return a row for each claim that has a value of ours, in the order of the paper; an unknown
-    key is a bug.
+    """Return a row (paper's value, ours, verdict) for each claim that we have a value of.
+
+    The rows are in the order of the paper. A row outside its tolerance also gets its explanation
+    from ``WHY``. A key that is no claim is a bug.
     """
     assert values.keys() <= CLAIMS.keys(), sorted(values.keys() - CLAIMS.keys())
     rows = (

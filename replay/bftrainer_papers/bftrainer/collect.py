@@ -44,6 +44,9 @@ class Memo:
     ) -> dict[str, Any]:
         """Return the stored result for this name and these inputs; if there is none, compute and
         store it.
+
+        The name of the file contains a hash of the program's version and of ``depends_on``, so that
+        a result of other inputs is never read. A damaged file is replaced.
         """
         content = json.dumps([__version__, depends_on], sort_keys=True)
         path = self.folder / f"{name}-{hashlib.sha256(content.encode()).hexdigest()[:16]}.json"
@@ -163,8 +166,9 @@ def _big_m(memo: Memo, inputs: Inputs, plan: ExperimentPlan) -> BigM:
 
 
 def _static_outcome(memo: Memo, inputs: Inputs, cell: Cell, done_s: float) -> float:
-    """Compute A_s of the nodes until the cell's last trainer completed, at ``done_s``; it depends
-    on neither the objective nor T_fwd.
+    """Return A_s (samples on a constant number of nodes) up to ``done_s``, or NaN if it is 0.
+
+    ``done_s`` is when the cell's last trainer completed.
     """
 
     def compute() -> dict[str, object]:
@@ -173,6 +177,8 @@ def _static_outcome(memo: Memo, inputs: Inputs, cell: Cell, done_s: float) -> fl
             "samples": static_outcome(replace(scenario, window=cut_short(scenario.window, done_s)))
         }
 
+    # A_s depends on neither the objective nor T_fwd: cells that differ only in these share one
+    # stored result.
     plain = replace(cell, objective="throughput", forward_s=0.0)
     samples = float(
         memo.get("static-until-done", [done_s, *_dependencies(inputs, plain)], compute)["samples"]

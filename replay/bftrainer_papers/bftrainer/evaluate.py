@@ -91,8 +91,10 @@ def cost_per_event(results: ExperimentResults, cell: Cell) -> float:
 
 
 def preempted_since(window: LogWindow, span_s: float) -> float:
-    """Return the percentage of preemptions that come within the span after the previous event: the
-    other reading of Fig. 7a.
+    """Return the percentage of preemptions within ``span_s`` after the previous event, or NaN.
+
+    A preemption is an event in which a node leaves; it is NaN if no node ever leaves. This is the
+    other possible reading of the paper's Fig. 7a.
     """
     at_s = np.array([window.start_s, *(event.at_s for event in window.events)])
     left = np.array([bool(event.change.left) for event in window.events], dtype=bool)
@@ -101,16 +103,21 @@ def preempted_since(window: LogWindow, span_s: float) -> float:
 
 
 def followed_by_a_leave(window: LogWindow, span_s: float) -> float:
-    """Return the share of the pool's changes that are followed by a leave within the span (cf. Fig.
+    """Return the share, 0 to 1, of events after which a node leaves within ``span_s`` (cf. Fig.
     7a).
+
+    An event is any change of the set of idle nodes; it leaves when a main job takes it. A log
+    without events or leaves has share 0.
     """
     at_s = np.array([event.at_s for event in window.events])
     leaves = np.array([event.at_s for event in window.events if event.change.left])
     if not len(at_s) or not len(leaves):
         return 0.0
-    place = np.searchsorted(leaves, at_s, side="right")
-    following = np.where(place < len(leaves), leaves[np.minimum(place, len(leaves) - 1)], np.inf)
-    return float(np.mean(following - at_s <= span_s))
+    next_leave = np.searchsorted(leaves, at_s, side="right")
+    next_leave_s = np.where(
+        next_leave < len(leaves), leaves[np.minimum(next_leave, len(leaves) - 1)], np.inf
+    )
+    return float(np.mean(next_leave_s - at_s <= span_s))
 
 
 def preempted_within(window: LogWindow, spans_s: Sequence[float]) -> list[tuple[float, float]]:
@@ -295,6 +302,8 @@ def _replayer_values(results: ExperimentResults) -> ClaimValues:
         for arrival in results.inputs.arrivals_of(plan.base)[: plan.base.max_parallel]
         if arrival.at_s <= results.week.start_s
     ]
+    # The largest throughput for the time of one scale-up: what the first trainers lose at the start
+    # of our replay, whereas the authors' replayer begins with a random allocation.
     paid = sum(trainer.scale_up_s * max(trainer.curve.per_s) for trainer in at_start)
     spacing = {}
     if results.trainers_from_table and gaps.sum() > 0:

@@ -139,6 +139,7 @@ def idle_node_s(window: LogWindow, until_s: float, beyond: int = 0) -> float:
     """Return the integral of the idle nodes above ``beyond``, from the window's start to
     ``until_s``; NaN if ``until_s`` is NaN.
     """
+    # NaN: not all trainers were completed.
     if until_s != until_s:
         return float("nan")
     sizes = pool_sizes_of(window)

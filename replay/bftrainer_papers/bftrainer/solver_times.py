@@ -36,6 +36,8 @@ def cell_name(trainers: int, nodes: int) -> str:
 def solve_times(trainers: Sequence[int], nodes: Sequence[int], repeats: int) -> Times:
     """Time each solver on the same random problems. A solver that is not installed is left out."""
     rng = random.Random(SEED)
+    # Probing also draws from ``rng``, always the same number of times, so the problems are the same
+    # whatever solvers are installed.
     ready = [solver for solver in solvers() if _is_there(solver, random_map(rng, 2, 4))]
     times: Times = {solver.name: {} for solver in ready}
     for j in trainers:

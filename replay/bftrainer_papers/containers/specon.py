@@ -68,41 +68,48 @@ class SpeCon:
     def decide(
         self, at_s: float, workers: Sequence[ContainerHost], memory: object
     ) -> tuple[WorkerDecision, object]:
-        """Categorize all containers if the interval has passed, and move those that ask for it. At
-        any time, add new containers and, once all have converged, rebalance the cluster.
+        """Return the moves of containers between workers, and the monitor's new state.
+
+        Once per interval, every container is put into a category by how much its loss still
+        changes, and containers that have converged may move away from those that progress. At any
+        time, new containers are added and, once all have converged, the cluster is rebalanced.
         """
-        watch = (
+        monitor = (
             memory
             if isinstance(memory, MonitorState)
             else MonitorState(next_s=at_s + self.interval_s)
         )
-        here = {
+        place_and_container = {
             container.id: (w, container)
             for w, worker in enumerate(workers)
             for container in worker.containers
         }
-        tracked_ids = {t.id for t in watch.tracked}
+        tracked_ids = {t.id for t in monitor.tracked}
         new = tuple(
             TrackedContainer(name, loss=c.loss)
-            for name, (_, c) in here.items()
+            for name, (_, c) in place_and_container.items()
             if name not in tracked_ids
         )
-        tracked = {t.id: t for t in (*watch.tracked, *new) if t.id in here}
-        at = {name: w for name, (w, _) in here.items()}
-        home = dict(at)
-        next_s = watch.next_s
+        tracked = {t.id: t for t in (*monitor.tracked, *new) if t.id in place_and_container}
+        worker_of = {name: w for name, (w, _) in place_and_container.items()}
+        worker_before = dict(worker_of)
+        next_s = monitor.next_s
         if at_s >= next_s:
             next_s = at_s + self.interval_s
             for name in tuple(tracked):
-                tracked[name], asks = self.monitored(tracked[name], here[name][1].loss, at_s)
-                if asks and _growing_on(at[name], at, tracked) > 1:  # [SpeCon Algorithm 3, line 15]
-                    at[name] = target(at[name], at, tracked, workers)
+                tracked[name], asks = self.monitored(
+                    tracked[name], place_and_container[name][1].loss, at_s
+                )
+                if (
+                    asks and _growing_on(worker_of[name], worker_of, tracked) > 1
+                ):  # [SpeCon Algorithm 3, line 15]
+                    worker_of[name] = target(worker_of[name], worker_of, tracked, workers)
                     tracked[name] = replace(tracked[name], migrated=True)
         if tracked and all(t.category is ConvergenceCategory.CONVERGED for t in tracked.values()):
-            for name, w in rebalance(at, tracked, len(workers)):
-                at[name] = w
+            for name, w in rebalance(worker_of, tracked, len(workers)):
+                worker_of[name] = w
                 tracked[name] = replace(tracked[name], rebalanced=True)
-        moves = tuple((name, w) for name, w in at.items() if w != home[name])
+        moves = tuple((name, w) for name, w in worker_of.items() if w != worker_before[name])
         return WorkerDecision(moves=moves, wake_at_s=next_s if tracked else None), MonitorState(
             tuple(tracked.values()), next_s
         )
@@ -110,11 +117,16 @@ class SpeCon:
     def monitored(
         self, t: TrackedContainer, loss: float | None, at_s: float
     ) -> tuple[TrackedContainer, bool]:
-        """Run [SpeCon Algorithm 3] for one container; return its new state, and whether it requests
-        a move (line 16).
+        """Run [SpeCon Algorithm 3] for one container; return its new state, and whether it asks to
+        move.
+
+        Its category steps from PROGRESSING over WATCHING to CONVERGED while its loss changes ever
+        less, and a further step is the request to move (line 16). A change above ``alpha`` leads
+        back to PROGRESSING.
         """
         if t.migrated or loss is None:
             return t, False
+        # The first loss has none before it to compare with.
         if t.loss is None:
             return replace(t, loss=loss), False
         growth = abs(loss - t.loss)

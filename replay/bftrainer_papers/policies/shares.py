@@ -43,18 +43,20 @@ def by_weight(trainers: Sequence[Trainer], weights: Sequence[float], nodes: int)
     for j in order[: max(min(round(sum(shares)), nodes) - sum(whole), 0)]:
         whole[j] += 1
     counts = [largest_legal(trainer, n) for trainer, n in zip(trainers, whole, strict=True)]
-    rest = nodes - sum(counts)
+    left_over = nodes - sum(counts)
     by_rank = sorted(range(len(trainers)), key=lambda j: (-weights[j], j))
+    # First those that rounding down to a legal size left without any node, up to their smallest
+    # size (its list of sizes has no such limit), then everybody.
     for waiting in (True, False):
         for j in by_rank:
             if not waiting or counts[j] == 0:
-                limit = counts[j] + rest
+                limit = counts[j] + left_over
                 if waiting:
                     limit = min(
                         limit, trainers[j].min_nodes if trainers[j].sizes is None else limit
                     )
                 more = largest_legal(trainers[j], limit)
-                rest -= more - counts[j]
+                left_over -= more - counts[j]
                 counts[j] = more
     return tuple(counts)
 
@@ -62,21 +64,23 @@ def by_weight(trainers: Sequence[Trainer], weights: Sequence[float], nodes: int)
 def _within_largest(
     trainers: Sequence[Trainer], weights: Sequence[float], nodes: int
 ) -> list[float]:
-    """Divide ``nodes`` in proportion to ``weights`` into real shares, none above a trainer's
-    largest size.
+    """Return each trainer's share of ``nodes`` in proportion to its weight, as real numbers.
+
+    No share is above the trainer's largest size: who reaches it gets exactly that, and what is left
+    is divided among the others again, until nobody reaches it.
     """
     shares = [0.0] * len(trainers)
-    open_to = [j for j in range(len(trainers)) if weights[j] > 0]
+    undecided = [j for j in range(len(trainers)) if weights[j] > 0]
     left = float(nodes)
-    while open_to and left > 0:
-        unit = left / sum(weights[j] for j in open_to)
-        full = [j for j in open_to if weights[j] * unit >= trainers[j].max_nodes]
+    while undecided and left > 0:
+        nodes_per_weight = left / sum(weights[j] for j in undecided)
+        full = [j for j in undecided if weights[j] * nodes_per_weight >= trainers[j].max_nodes]
         if not full:
-            for j in open_to:
-                shares[j] = weights[j] * unit
+            for j in undecided:
+                shares[j] = weights[j] * nodes_per_weight
             break
         for j in full:
             shares[j] = float(trainers[j].max_nodes)
             left -= trainers[j].max_nodes
-        open_to = [j for j in open_to if j not in full]
+        undecided = [j for j in undecided if j not in full]
     return shares

@@ -61,10 +61,11 @@ class _Format:
 
 
 def read_trace(path: Path, member: str | None = None, skip_bad: bool = False) -> JobTrace:
-    """Read a trace; from an archive with several, the one whose name ends in ``member``.
+    """Read a trace of job submissions; from an archive with several, the one that ``member`` names.
 
+    ``member`` is the end of a file's name. The format is recognized by the columns of the header.
     Raises :class:`InputFileError` with file and line for the first bad line, unless ``skip_bad`` is
-    set.
+    set: then bad lines are counted in the trace's tally.
     """
     text = _chosen_text(path, member)
     header = header_of(text)
@@ -80,6 +81,7 @@ def read_trace(path: Path, member: str | None = None, skip_bad: bool = False) ->
     for line, cells in rows_of(text):
         tally.read += 1
         try:
+            # rows_of() gives a text instead of cells: what is wrong with the line.
             if isinstance(cells, str):
                 raise InvalidValueError(cells)
             job = trace_format.job(line, cells)

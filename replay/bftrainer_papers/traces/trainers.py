@@ -63,17 +63,18 @@ def trainers_of(
     for job in jobs:
         # Every job draws all four numbers, needed or not, so that one job does not change the
         # others' draws.
-        drawn, work, up, down = rng.uniform(size=4).tolist()
+        model_draw, work_draw, up_draw, down_draw = rng.uniform(size=4).tolist()
         scaling = (
-            scalings[int(drawn * len(scalings))]
+            scalings[int(model_draw * len(scalings))]
             if job.model is None
             else by_model[plain_name(job.model)]
         )
-        samples = scaling.rate(job.gpus) * _run_s(job, choice, work)
+        samples = scaling.rate(job.gpus) * _run_s(job, choice, work_draw)
         arrivals.append(
             Arrival(
+                # To milliseconds, as a trainer table has them.
                 round(job.at_s + shift_s, 3),
-                _trainer_of_job(job, scaling, samples, up, down, choice.max_nodes),
+                _trainer_of_job(job, scaling, samples, up_draw, down_draw, choice.max_nodes),
             )
         )
         trace.tally.used += 1

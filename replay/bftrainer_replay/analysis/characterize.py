@@ -126,9 +126,10 @@ def characterize(window: LogWindow) -> Characteristics:
         )
     sizes = pool_sizes_of(window)
     gap_edges_s = [at_s for gap in window.gaps for at_s in gap]
+    # At the edges of a gap, nodes seem to leave and join because nothing is known in the gap.
     is_real = np.isin(times_of(window.events), gap_edges_s, invert=True)
     joined, left = (counts[is_real] for counts in joined_and_left(window))
-    steps = np.diff(sizes.nodes)[is_real]
+    size_changes = np.diff(sizes.nodes)[is_real]
     fragments = fragments_of(window)
     node_hours = sizes.node_hours()
     span_h = window.service_s / 3600
@@ -140,11 +141,11 @@ def characterize(window: LogWindow) -> Characteristics:
     return Characteristics(
         span_h=span_h,
         machine_nodes=window.machine_nodes,
-        events=1 + len(steps),
+        events=1 + len(size_changes),
         joins=int(np.count_nonzero(joined)),
         leaves=int(np.count_nonzero(left)),
-        increases=int(np.count_nonzero(steps > 0)),
-        decreases=int(np.count_nonzero(steps < 0)),
+        increases=int(np.count_nonzero(size_changes > 0)),
+        decreases=int(np.count_nonzero(size_changes < 0)),
         node_hours=node_hours,
         eq_nodes=node_hours / span_h,
         idle_share=node_hours / window.service_node_h,
@@ -162,7 +163,7 @@ def characterize(window: LogWindow) -> Characteristics:
 
 
 def _without_gaps(sizes: PoolSizes, window: LogWindow) -> PoolSizes:
-    """Return the pool sizes outside of the gaps and outages."""
+    """Return the pool sizes (idle nodes over time) without the time of gaps and outages."""
     left_out = union((*window.gaps, *window.outages))
     if not left_out:
         return sizes

@@ -77,8 +77,10 @@ class GpuHours:
 
 
 def gpu_hours(window: LogWindow) -> GpuHours:
-    """Measure the idle GPU-hours of a window in GPUs: on whole nodes, on parts of nodes, and
-    without cores. Call this only on a window whose unit is a GPU.
+    """Return where the idle GPU-hours of a window are: on idle nodes, on parts of nodes, without
+    cores.
+
+    The window's unit must be a GPU (``window.gpus`` is set).
     """
     assert window.gpus is not None, "in nodes"
     per_node, by_node = window.gpus.per_node, window.gpus.by_node
@@ -90,6 +92,7 @@ def gpu_hours(window: LogWindow) -> GpuHours:
     # A node without jobs has all its cores: GPUs without cores are on partly used nodes.
     stranded_h = None
     if window.gpus.every is not None:
+        # ``every`` has all idle GPUs, ``idle`` those with cores beside them.
         every_h = pool_sizes_of(window.gpus.every).node_hours()
         stranded_h = every_h - pool_sizes_of(idle).node_hours()
     fragments = fragments_of(idle)
@@ -106,18 +109,20 @@ def gpu_hours(window: LogWindow) -> GpuHours:
 
 
 def _parts_h(idle: LogWindow, by_node: LogWindow) -> dict[int, float]:
-    """Return the idle GPU-hours on partly used nodes, by how many GPUs of the node were idle.
-    ``idle`` is the window of idle GPUs, ``by_node`` that of idle nodes.
+    """Return the idle GPU-hours on partly used nodes, by how many GPUs of the node were idle at
+    once.
+
+    ``idle`` is the window of idle GPUs, ``by_node`` that of nodes of which all GPUs are idle.
     """
-    n_idle = counted(idle.initial)  # GPUs of each node
+    idle_gpus = counted(idle.initial)  # GPUs of each node
     idle_nodes = set(by_node.initial)
-    counted_until_s = dict.fromkeys(n_idle, idle.start_s)
+    counted_until_s = dict.fromkeys(idle_gpus, idle.start_s)
     hours: Counter[int] = Counter()
 
     def count_until(node: str, at_s: float) -> None:
         """Add the hours of the node's idle GPUs since its last change, if it was partly used."""
-        if n_idle[node] and node not in idle_nodes:
-            hours[n_idle[node]] += n_idle[node] * (at_s - counted_until_s[node]) / 3600  # type: ignore[assignment]
+        if idle_gpus[node] and node not in idle_nodes:
+            hours[idle_gpus[node]] += idle_gpus[node] * (at_s - counted_until_s[node]) / 3600  # type: ignore[assignment]
         counted_until_s[node] = at_s
 
     # (time, whether nodes change, change): at equal times, changes of GPUs come first.
@@ -132,8 +137,8 @@ def _parts_h(idle: LogWindow, by_node: LogWindow) -> dict[int, float]:
         arrivals, departures = counted(change.joined), counted(change.left)
         for node in {*arrivals, *departures}:
             count_until(node, at_s)
-        n_idle.update(arrivals)
-        n_idle.subtract(departures)
-    for node in n_idle:
+        idle_gpus.update(arrivals)
+        idle_gpus.subtract(departures)
+    for node in idle_gpus:
         count_until(node, idle.end_s)
     return {size: part_h for size, part_h in sorted(hours.items()) if part_h}

@@ -51,6 +51,7 @@ def folder_beside(log: Path, kind: str) -> Path:
     directory.
     """
     name = log.name
+    # july.csv.gz becomes july.csv, of which the stem is july.
     for ending in _COMPRESSED:
         name = name.removesuffix(ending)
     return Path(f"{Path(name).stem}-{kind}")

@@ -233,12 +233,18 @@ def compare(
 def _show_ranking(
     order: Sequence[RankedPolicy], window: LogWindow, arrivals: Sequence[Arrival], wide: bool
 ) -> None:
-    """Print the ranking of the policies, the fluid bound, and what the columns mean."""
+    """Print the ranking of the policies, a lower bound on their times, and what the columns mean.
+
+    The fluid bound are the times if all nodes were one server, which each training uses at its best
+    rate per node.
+    """
     from bftrainer_replay.comparison.compare import columns
     from bftrainer_replay.simulation.time_to_done import fluid_bound
 
     ranking_columns = columns(order)
     figures = [
+        # Rank 0 is always shown; on a narrow terminal, columns of the highest rank are left out
+        # first.
         number_column(heading, max(index - _LAST_PERMANENT_INDEX, 0))
         for index, (heading, _) in enumerate(ranking_columns)
     ]
@@ -304,7 +310,7 @@ def _replay_tasks(
 def _trainers_of_table(
     window: LogWindow, trainers: Path, curves: Path | None, model: str | None
 ) -> tuple[tuple[Arrival, ...], list[str]]:
-    """Read the trainers of a table; return them with remarks."""
+    """Return the trainers of a table, and remarks for the user on how they suit the window."""
     from bftrainer_replay.workload.curves import TABLE_2, read_curves
     from bftrainer_replay.workload.workload import read_workload
 
@@ -316,7 +322,10 @@ def _trainers_of_table(
 def _trainers_of_pilot(
     window: LogWindow, state: Path, group: str | None
 ) -> tuple[tuple[Arrival, ...], list[str]]:
-    """Read the unfinished trainers of a pilot; return them with remarks."""
+    """Return the unfinished trainers of a pilot, and a remark on those that cannot be replayed.
+
+    A trainer of unknown length or speed has no time at which it would be done.
+    """
     from bftrainer_replay.workload.of_pilot import unfinished_trainers
 
     arrivals, unknown = unfinished_trainers(state, group, window.start_s)

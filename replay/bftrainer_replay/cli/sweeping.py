@@ -70,11 +70,13 @@ class TenthLines:
 
     def show(self, part: float) -> None:
         """Tell that ``part`` of the work is done, from 0 to 1."""
+        # The next tenth has not been reached.
         if part < self._next:
             return
         now_s = self._clock()
         if now_s - self._printed_s < _MIN_INTERVAL_S or part >= 1:
             return
+        # The margin keeps 0.3 from becoming 2 tenths by rounding.
         tenths = math.floor(10 * part + 1e-9)
         left_s = (now_s - self._began_s) * (1 - part) / part
         click.echo(f"{self._what}: {10 * tenths} %, about {span(left_s)} left", err=True)

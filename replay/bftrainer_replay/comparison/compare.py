@@ -101,8 +101,9 @@ def ranked(results: Sequence[RankedPolicy]) -> tuple[RankedPolicy, ...]:
 
 
 def lost_share(row: RankedPolicy, lost_samples: float) -> float | None:
-    """Return ``lost_samples`` as a share of the possible samples (trained or lost); None if no
-    sample was possible.
+    """Return ``lost_samples`` as a share of the possible samples; None if no sample was possible.
+
+    Possible is what was trained or lost to preemptions and rescales.
     """
     summary = row.summary
     possible = (

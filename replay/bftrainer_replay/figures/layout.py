@@ -17,9 +17,11 @@ _MOST_TICKS = 8  # of a narrow logarithmic axis, whose labels crowd at its end
 
 
 def screens(figure: Figure) -> tuple[bytes, bytes]:
-    """Return the figure as PNGs for a wide screen and for one of 400 pixels; the figure itself is
-    changed.
+    """Return the figure as PNGs for a wide screen and for one of 400 pixels.
+
+    Title and caption are left out, because the page has them as text. The figure itself is changed.
     """
+    # The first two texts of a sheet are its title and its caption.
     for text in figure.texts[:2]:
         text.set_visible(False)
     _fit_size(figure, 8, 4)
@@ -31,8 +33,9 @@ def screens(figure: Figure) -> tuple[bytes, bytes]:
 
 
 def _fit_size(figure: Figure, width: float, height: float) -> None:
-    """Set the figure's size in inches, and margins that hold all labels, which ``style.sheet`` does
-    not measure.
+    """Set the figure's size in inches, and margins in which all labels fit.
+
+    It is drawn once with usual margins, to measure how far its labels reach.
     """
     figure.set_size_inches(width, height)
     sides = {"left": 0.11, "right": 0.97, "top": 0.96, "bottom": 0.14}

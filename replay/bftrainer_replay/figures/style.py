@@ -129,6 +129,7 @@ def shade_spans(axes: Axes, spans: Iterable[tuple[float, float]], label: str = "
             zorder=0.5,
             label=label,
         )
+        # Once in the legend is enough.
         label = ""
 
 

@@ -39,9 +39,10 @@ def rescale_times(history: History) -> tuple[float, ...]:
 
 
 def speeds(points: Sequence[HistoryPoint]) -> tuple[Values, Values, Values]:
-    """Compute average samples per second in equal intervals of time; return the edges, and per
-    interval the speed and the samples at its end.
+    """Return the edges of equal intervals of time, and per interval the speed and the samples
+    reached.
 
+    The speed is the average of samples per second; the samples are those at the interval's end.
     Work that was done again after a loss of workers counts once: the speed of such an interval is
     lower, or 0.
     """
@@ -140,6 +141,7 @@ def _draw_values(
         else:
             marker = "." if len(values) < 40 else None
             axes.plot(at, values, color=ORANGE, linewidth=1.5, marker=marker)
+        # On a linear axis, the later part of such a curve would be a flat line.
         if values.min() > 0 and values.max() / values.min() > 20:
             axes.set_yscale("log")
     if metric is not None:

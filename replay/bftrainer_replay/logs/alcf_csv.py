@@ -86,7 +86,10 @@ def _add_row(
 
 
 def _add_lumos_job(source: Source, cells: dict[str, str]) -> None:
-    """Add a job of the Lumos project's format: no node names, times relative to the submission."""
+    """Add a job of the Lumos project's format to ``source``; raises :class:`BadLineError`.
+
+    It has no node names, and its times are relative to the submission.
+    """
     submit_s = source.clock.seconds(cells["submit_time"])
     wait_s, run_s, nodes = (
         _parse_number(cells, key) for key in ("wait_time", "run_time", "node_num")
