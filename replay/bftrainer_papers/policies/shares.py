@@ -45,8 +45,8 @@ def by_weight(trainers: Sequence[Trainer], weights: Sequence[float], nodes: int)
     counts = [largest_legal(trainer, n) for trainer, n in zip(trainers, whole, strict=True)]
     left_over = nodes - sum(counts)
     by_rank = sorted(range(len(trainers)), key=lambda j: (-weights[j], j))
-    # First those that rounding down to a legal size left without any node, up to their smallest
-    # size (its list of sizes has no such limit), then everybody.
+    # First those that rounding down to a legal size left without any node: they get their smallest
+    # size (or, with a list of sizes, the largest that fits). Then everybody.
     for waiting in (True, False):
         for j in by_rank:
             if not waiting or counts[j] == 0:

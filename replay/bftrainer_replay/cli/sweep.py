@@ -95,7 +95,7 @@ def _run_sweep(
         raise UserError("--shard cannot be combined with --collect: run it after all shards")
     grid_sweep = read_sweep(grid)
     for remark in dict.fromkeys(
-        remark for window in grid_sweep.inputs.windows.values() for remark in window.remarks
+        text for window in grid_sweep.inputs.windows.values() for text in window.remarks
     ):
         note(remark)
     tell_remarks(grid_sweep.inputs)

@@ -32,9 +32,12 @@ class LogAnnotations:
     def add(
         self, where: str, at_s: float, is_unknown: bool, nodes: str = "", waiting: str = ""
     ) -> None:
-        """Add a row of the event log; ``nodes`` and ``waiting`` are the texts of these cells, empty
-        in logs without the columns. ``is_unknown``: a gap begins or goes on at this row. ``where``
-        is the file and line, for the message of an :class:`InputFileError`.
+        """Add what one row of an event log tells besides the nodes: gaps, cluster size, smallest
+        waiting job.
+
+        ``nodes`` and ``waiting`` are the texts of these cells, empty in logs without the columns.
+        ``is_unknown``: a gap begins or goes on at this row. ``where`` is the file and line, for the
+        message of an :class:`InputFileError`.
         """
         if is_unknown:
             self._gap_start_s = at_s if self._gap_start_s is None else self._gap_start_s

@@ -57,7 +57,10 @@ class Times:
         return Times(self.packed[selection])
 
     def replaced(self, positions: NDArray[np.int64], times: NDArray[np.float64]) -> Times:
-        """Return a copy in which ``times[k]`` replaces the time at ``positions[k]``."""
+        """Return a copy in which ``times[k]`` replaces the time at ``positions[k]``.
+
+        If the new times do not fit into the column's integers of four bytes, all become floats.
+        """
         new = _packed_times(times)
         if new.dtype == self.packed.dtype:
             packed = self.packed.copy()

@@ -87,11 +87,11 @@ def idle_periods(
 def taken_periods(
     table: JobTable, span: TrustedSpan, unavailable: NodePeriods
 ) -> Iterator[tuple[NodePeriods, NDArray[np.int64]]]:
-    """Yield (periods, jobs) for one group of nodes after another: the periods in which nodes are
-    not idle, and the job of each of the first ``len(jobs)`` of these periods.
+    """Yield (periods, jobs) for one group of nodes after another: when nodes are not idle, and why.
 
-    The further periods belong to no job. A node is taken as a whole in them: it is unavailable, in
-    an outage, or at an edge of the span (where the period has no length).
+    ``jobs`` has the job of each of the first ``len(jobs)`` periods. The further periods belong to
+    no job. A node is taken as a whole in them: it is unavailable, in an outage, or at an edge of
+    the span (where the period has no length).
     """
     length = length_of(span)
     # A busy interval of zero length at each edge of the span makes the first and last idle periods
@@ -104,6 +104,7 @@ def taken_periods(
     for begin, end, places, jobs in table.node_groups():
         since = milliseconds(table.start_s[jobs], span)
         until = milliseconds(table.end_s[jobs], span)
+        # Clipped to the span, a job outside of it has no length.
         is_inside = until > since
         taken = NodePeriods(
             table.members[places[is_inside]].astype(np.int64), since[is_inside], until[is_inside]
@@ -166,11 +167,11 @@ def _gaps_between(periods: NodePeriods, length: int) -> NodePeriods:
 def idle_events(
     idle: NodePeriods, groups: NodeGroups, span: TrustedSpan, debounce_s: float
 ) -> GroupedEvents:
-    """Turn idle periods of node groups into the events of the pool of idle nodes over ``span``; the
-    last event is at the end of the span, even if nothing changes there.
+    """Return the events of the pool of idle nodes over ``span``, from idle periods of node groups.
 
-    Idle periods shorter than ``debounce_s`` are dropped unless an edge of the span cuts them. Times
-    are rounded to milliseconds, the resolution of event logs.
+    The last event is at the end of the span, even if nothing changes there. Idle periods shorter
+    than ``debounce_s`` are dropped unless an edge of the span cuts them. Times are rounded to
+    milliseconds, the resolution of event logs.
     """
     return _grouped_events(*_joins_and_leaves(idle, span, debounce_s), groups, span)
 

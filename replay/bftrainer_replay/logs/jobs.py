@@ -72,9 +72,11 @@ class Tally:
         *args: _Arguments.args,
         **kwargs: _Arguments.kwargs,
     ) -> None:
-        """Count the record that begins on ``line`` and reads ``text``. ``add_job`` is called with
-        ``args`` and ``kwargs``; it adds the record to the rows and returns None, returns why it is
-        ignored, or raises ValueError.
+        """Count a record, and let ``add_job`` add it to the rows.
+
+        The record begins on ``line`` and reads ``text``. ``add_job`` is called with ``args`` and
+        ``kwargs``; it adds the record and returns None, returns why it is ignored, or raises
+        ValueError, which counts the record as bad.
 
         A record with the same text as an earlier one is ignored without that call: files of months
         that overlap have some records twice.
@@ -113,6 +115,8 @@ class Tally:
     def bad(self, line: int, problem: object) -> None:
         """Take a record that cannot be read: raise :class:`InputFileError` or, with --skip-bad,
         count it.
+
+        ``problem`` says what is wrong with it.
         """
         # Quoted parts of the line may hold bytes that are not text and must not reach a terminal.
         problem = " ".join(str(problem).encode("utf-8", "backslashreplace").decode().split())
@@ -220,9 +224,10 @@ class JobTable:
         return np.concatenate([np.empty(0, dtype=np.int64), *indices])
 
     def node_groups(self) -> Iterator[JobsOnNodes]:
-        """Yield groups of nodes, so that work on every place needs memory for one group at a time.
+        """Yield groups of adjacent nodes with all that jobs held of them, one group after another.
 
-        A group has at most ``MOST_PLACES`` places, or one node.
+        A place is one job on one node. A group has at most ``MOST_PLACES`` places, or one node, so
+        that work on every place needs memory for one group at a time.
         """
         # places_until[n]: the number of places on nodes 0 to n.
         places_until = np.cumsum(counts_of(self.members, len(self.names)))
@@ -268,6 +273,9 @@ class JobRows:
     """
 
     def __init__(self, where: str = "the log", most_bytes: int = MOST_BYTES) -> None:
+        """Begin without jobs; ``where`` names the log in messages, ``most_bytes`` limits the
+        memory.
+        """
         self._where = where
         self.most_bytes = most_bytes
         self._free_places = most_bytes // PLACE_BYTES  # memory that is left, in places
@@ -291,8 +299,10 @@ class JobRows:
         return len(self._offsets) - 1
 
     def ids(self, names: Iterable[str]) -> Sequence[int]:
-        """Return the numbers of the nodes with these names, for :meth:`add`; a name that is listed
-        twice counts once. New names get new numbers.
+        """Return the numbers of the nodes with these names, for :meth:`add`; new names get new
+        numbers.
+
+        A name that is listed twice counts once.
         """
         index_of = self._node_index
         node_ids = array(
@@ -306,8 +316,10 @@ class JobRows:
         return node_ids
 
     def take_room(self, jobs: int, places: int) -> None:
-        """Reserve memory for a number of jobs and of places (a job on one node), before they are
-        added; raise :class:`InputFileError` beyond ``most_bytes``.
+        """Reserve memory for a number of jobs and of places (a job on one node) before they are
+        added.
+
+        Raises :class:`InputFileError` beyond ``most_bytes``. A job takes as much as two places.
         """
         self._free_places -= 2 * jobs + places
         if self._free_places < 0:
@@ -408,14 +420,15 @@ class JobRows:
 
     def settles(self, job_id: str, start_s: float, end_s: float) -> bool:
         """Return whether this record only tells the end of a job that an earlier record has as
-        running. The end is then noted, and the caller adds no job for the record.
+        running.
 
-        If the earlier record has the job as waiting, the wait is removed from that record, since
-        the new record contains it.
+        The end is then noted, and the caller adds no job for the record. If the earlier record has
+        the job as waiting, the wait is removed from that record, since the new record contains it.
         """
         job, recorded_start_s = self._unfinished.pop(job_id, (None, math.inf))
         if job is None:
             return False
+        # The same start: it is the same run, not a later one after a requeue.
         if recorded_start_s == start_s and math.isfinite(end_s):
             self._later_ends[job] = end_s
             return True
@@ -469,8 +482,11 @@ class JobRows:
         return table
 
     def _used_nodes(self, members: NDArray[Any]) -> tuple[NDArray[Any], tuple[str, ...]]:
-        """Drop nodes that only rejected lines name, since they would be idle forever; return the
-        renumbered ``members`` and the names of the other nodes.
+        """Return ``members`` and the names of the nodes, both without nodes that only rejected
+        lines name.
+
+        Those would be idle forever. Nodes that the cluster is declared to have stay. ``members``
+        are the numbers of the nodes of all jobs; they change where nodes are dropped.
         """
         names = tuple(self._node_index)
         is_used = counts_of(members, len(names)) > 0

@@ -54,6 +54,7 @@ class GroupedEvents(Sequence[PoolEvent]):
         changed: NDArray[Any],
         is_idle: NDArray[np.bool_],
     ) -> None:
+        """Keep the arrays as they are; the class says what each of them has."""
         self.groups, self.at_s, self.is_idle = groups, at_s, is_idle
         self.cuts, self.middles, self.changed = cuts, middles, changed
 
@@ -124,8 +125,12 @@ class GroupedEvents(Sequence[PoolEvent]):
     def periods(
         self, start_s: float, end_s: float
     ) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
-        """Return when groups are idle between two times around all events, as arrays (group, start,
-        end) in order of their ends; at the end, of a positive length only.
+        """Return when groups of nodes are idle, as arrays (group, start, end) in order of their
+        ends.
+
+        ``start_s`` and ``end_s`` lie around all events: a group that is idle before the first event
+        is idle from ``start_s``, one that is idle after the last until ``end_s``. Of those that
+        last until then, only periods of a positive length are returned.
         """
         before, after = self.is_idle.nonzero()[0], self.idle_after(len(self)).nonzero()[0]
         changed = self.changed[self.cuts[0] : self.cuts[-1]]
@@ -418,11 +423,12 @@ def restricted_log(
     nodes: Collection[str] | None = None,
     machine_nodes: int | None = None,
 ) -> LogWindow:
-    """Restrict a log to ``[start_s, end_s]`` and to ``nodes``; by default to all of it.
+    """Return the window of a log from ``start_s`` to ``end_s`` with ``nodes`` only; by default all
+    of it.
 
-    ``machine_nodes`` defaults to the number of chosen nodes, else to the log's own figure, else to
-    the number of nodes that were ever idle (a lower bound). In a log whose unit is a GPU, ``nodes``
-    are names of nodes, and all other counts are of GPUs.
+    ``machine_nodes``, to which idle shares refer, defaults to the number of chosen nodes, else to
+    the log's own figure, else to the number of nodes that were ever idle (a lower bound). In a log
+    whose unit is a GPU, ``nodes`` are names of nodes, and all other counts are of GPUs.
     """
     if start_s is None:
         start_s = log.events[0].at_s
@@ -479,8 +485,11 @@ def _cut_gpus(
 def _events_between(
     events: Events, start_s: float, end_s: float, chosen: frozenset[str] | None
 ) -> tuple[frozenset[str], Events]:
-    """Return which of the chosen nodes (None: all) are in the pool at ``start_s``, and the events
-    that change them after ``start_s`` and up to ``end_s``, all with ``all_joined=False``.
+    """Return which of the chosen nodes are idle at ``start_s``, and the events after it up to
+    ``end_s``.
+
+    ``chosen`` is None for all nodes. Events that change no chosen node are left out; none of them
+    has ``all_joined`` set.
     """
     if isinstance(events, GroupedEvents) and chosen is None:
         part = events[events.until(start_s) : events.until(end_s)].with_changes()
@@ -575,8 +584,9 @@ def of_nodes(window: LogWindow, nodes: Collection[str]) -> LogWindow:
 
 
 def pieces(log: LogWindow, starts_s: Sequence[float], length_s: float) -> tuple[LogWindow, ...]:
-    """Cut a window of ``length_s`` seconds out of the log at each of ``starts_s``, which are in
-    ascending order. A window ends no later than the log. The queue is dropped.
+    """Return a window of ``length_s`` seconds of the log from each of ``starts_s`` on.
+
+    The starts are in ascending order. A window ends no later than the log. The queue is dropped.
     """
 
     times_s = times_of(log.events)

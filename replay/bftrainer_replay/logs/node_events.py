@@ -61,8 +61,10 @@ def read_events(source: Source, path: Path) -> list[NodeOutage]:
 
 
 def read_reservations(source: Source, path: Path) -> list[NodeOutage]:
-    """Read the periods in the output of ``scontrol show reservation`` or ``sacctmgr show
-    reservation``, or in accounting files of PBS; raises :class:`InputFileError`.
+    """Return the periods in which nodes were reserved, from the output of a command or from PBS.
+
+    The command is ``scontrol show reservation`` or ``sacctmgr show reservation``; the files of PBS
+    are its accounting files. Raises :class:`InputFileError`.
     """
     _, first_line = next(_table_lines(source, path), (0, ""))
     if pbs.recognizes(first_line):
@@ -157,8 +159,10 @@ def _outages_in_pairs(source: Source, path: Path) -> Iterator[NodeOutage]:
 
 
 def _outages_in_accounting(source: Source, path: Path) -> list[NodeOutage]:
-    """Read the periods of the reservations in accounting records of PBS. One that is deleted ends
-    then.
+    """Return the periods of the reservations in accounting records of PBS.
+
+    A record begins or ends a reservation. One that is deleted ends then; one that is not, at the
+    end that it was made with.
     """
     begun: dict[str, NodeOutage] = {}  # by reservation, until its end
     outages: list[NodeOutage] = []
@@ -180,9 +184,10 @@ def _outages_in_accounting(source: Source, path: Path) -> list[NodeOutage]:
 
 
 def _parsed_outage(source: Source, where: str, values: Mapping[str, str]) -> NodeOutage | None:
-    """Build the period of a row (``values`` by column); return None for a row without nodes, such
-    as the registration of the whole cluster, and for a period without length. ``where`` is the file
-    and line. Raises :class:`InputFileError`.
+    """Return the period of a row (``values`` by column); None for a row that takes no node.
+
+    Such rows are without nodes, as the registration of the whole cluster, or of a period without
+    length. ``where`` is the file and line. Raises :class:`InputFileError`.
     """
     clock: LogClock = source.clock
     if values.get("nodes", "") in _NO_NODES:

@@ -138,7 +138,7 @@ def _given_format(options: ImportOptions) -> str | None:
 
 
 def _check_skipped(source: Source) -> None:
-    """Refuse a log of which more records were skipped as bad than --most-bad allows.
+    """Raise :class:`UserError` if more records were skipped as bad than --most-bad allows.
 
     A few skipped records are all listed to the user, and a log without any job is refused with a
     better message later.
@@ -175,18 +175,21 @@ def _opened_event_log(path: Path, log: EventLog) -> OpenedLog:
 
 
 def _format_of(path: Path) -> str:
-    """Recognize the format of a file by its head; raises :class:`InputFileError`, which says how to
-    convert known files that are no logs.
+    """Return the name of a file's format, recognized by its head; raises :class:`InputFileError`.
+
+    For known files that are no logs, the message says how to convert them.
     """
     head_bytes = read_head(path)
     if not head_bytes:
         raise InputFileError(str(path), "is empty, expected a log")
     head = head_bytes.decode("utf-8-sig", errors="surrogateescape")
+    # The byte order marks with which UTF-16 text begins.
     if head_bytes[:2] in (b"\xff\xfe", b"\xfe\xff"):
         raise InputFileError(
             str(path),
             f"is UTF-16 text, expected UTF-8; convert it: iconv -f utf-16 -t utf-8 {path}",
         )
+    # The first bytes of a zstd file.
     if head_bytes[:4] == b"\x28\xb5\x2f\xfd":
         raise InputFileError(
             str(path),

@@ -59,10 +59,11 @@ def signs_of_a_part(
 
 def missing_share(ids: NDArray[np.float64]) -> float:
     """Return the share of job ids that the log lacks, at the median place between its first and
-    last id; 0 if there are too few ids to tell.
+    last id.
 
-    The median is not sensitive to the ends of a log, where the ids are sparse (jobs submitted long
-    ago, jobs that have not ended), nor to a scheduler that begins its numbers again.
+    0 if there are too few ids to tell. The median is not sensitive to the ends of a log, where the
+    ids are sparse (jobs submitted long ago, jobs that have not ended), nor to a scheduler that
+    begins its numbers again.
     """
     ids = np.sort(ids[np.isfinite(ids)])
     n_groups = (len(ids) - 1) // _IDS_AT_ONCE

@@ -17,7 +17,7 @@ _Values = TypeVar("_Values", NDArray[np.bool_], NDArray[np.float64])
 
 
 def in_partition(window: LogWindow, name: str) -> LogWindow:
-    """Restrict a window to the nodes of one partition and the jobs that wait for it.
+    """Return the window restricted to the nodes of one partition and the jobs that wait for it.
 
     Raises :class:`UserError` if no job ran in a partition of that name.
     """

@@ -158,6 +158,7 @@ class _Phases:
         start_s = run.start_s
         for phase in self._later:
             phase_s = min(max(phase.start_s, start_s), end_s)
+            # A phase that ends when it begins is no part of the run.
             if phase_s > start_s:
                 run.add(source, phase_s)
             # Only the first phase has waited in the queue.
@@ -170,6 +171,7 @@ class _Phases:
                 use=phase.use,
             )
             start_s = phase_s
+        # A run without length is kept once, as a job that never got nodes.
         if end_s > start_s or start_s == self.run.start_s:
             run.add(source, end_s)
 
@@ -185,6 +187,7 @@ class _PbsReader:
     """
 
     def __init__(self, source: Source, has_names: bool) -> None:
+        """Prepare to read the records of ``source``; nothing has been counted yet."""
         self._source = source
         self._has_names = has_names
         self.n_other_sizes = 0
@@ -194,8 +197,10 @@ class _PbsReader:
         self._nodes_of_place: dict[str, Sequence[int]] = {}  # of short texts, which often repeat
 
     def record(self, line: str, running: dict[str, _Phases]) -> str | None:
-        """Take one record: S begins a run in ``running``; E and R end it, which adds it to the
-        rows; z, r and c change it. Return why the record is ignored, or None.
+        """Take one accounting record; return why it is ignored, or None.
+
+        S begins a run in ``running`` (by job id); E and R end it, which adds it to the rows; z, r
+        and c change it.
         """
         match = _LINE.fullmatch(line)
         if not match:
@@ -232,8 +237,10 @@ class _PbsReader:
         end_s = self._time(values, "end")
         if math.isnan(end_s):
             raise BadLineError("has no end=")
+        # The record lacks the start: the whole run is taken from its S record.
         if math.isnan(run.start_s) and started is not None:
             run = started.run
+        # Another start is another run, whose S record the log lacks.
         if started is not None and started.run.start_s == run.start_s:
             started.add(self._source, end_s)
         else:
@@ -280,6 +287,7 @@ class _PbsReader:
         text = values.get("Resource_List.nodect", str(len(nodes or (1,))))
         node_count = count_of(text.partition(":")[0], "nodes (Resource_List.nodect)")
         if nodes and len(nodes) != node_count:
+            # A single number cannot stand for several nodes.
             if place.isdecimal():
                 raise _NoNodesError(
                     f"exec_host holds something else than nodes ({place[:20]} for "
@@ -341,8 +349,10 @@ class _PbsReader:
 
 
 def nodes_of(source: Source, place: str) -> Sequence[int]:
-    """Return the numbers of the nodes in exec_host, exec_vnode or Cobalt's location (``place``);
-    raises :class:`ValueError`. The first block of Mira declares all nodes of its torus.
+    """Return the numbers of the nodes in ``place``: exec_host, exec_vnode or Cobalt's location.
+
+    Raises :class:`ValueError`. The first block of Mira (a box of its torus of nodes) declares all
+    nodes of the torus.
     """
     if is_block(place):
         if source.machine_nodes is None:

@@ -64,8 +64,9 @@ class _Records:
         self._has_cut_record = False  # an earlier record ended without its last keys
 
     def take(self, number: int, line: str) -> None:
-        """Take a line: append it to the record so far, or begin a new record. Raises
-        :class:`InputFileError` if the name of a job looks like a record.
+        """Take a line: append it to the record so far, or begin a new record.
+
+        Raises :class:`InputFileError` if the name of a job looks like a record.
         """
         if self._lines and self._continues_record(line):
             self._characters += len(line)
@@ -111,8 +112,10 @@ def _has_keys(text: str) -> bool:
 
 
 def _last_value(line: str, key: str, default: str | None = None) -> str:
-    """Return the value of ``KEY=value`` in a record, from its last occurrence, since a job's name
-    may hold others; ``default`` if there is none.
+    """Return the value of ``KEY=value`` in a record; ``default`` if there is none.
+
+    It is the last one, since a job's name, which comes before, may hold others. Without a default,
+    raises :class:`BadLineError`.
     """
     start = line.rfind(f" {key}=")
     if start < 0:

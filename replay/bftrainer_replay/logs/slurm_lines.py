@@ -62,6 +62,7 @@ class RecordLines:
     """
 
     def __init__(self, layout: Layout, text_columns: tuple[str, ...] = FREE_TEXT) -> None:
+        """Work out from the layout which columns may hold line breaks; no line is read yet."""
         self._layout = layout
         self._n_fields = len(layout.names)
         text_indices = [k for k, name in enumerate(layout.names) if name in text_columns]
@@ -163,6 +164,8 @@ class RecordLines:
     def _continues_last_column(self, line: str) -> bool:
         """Return whether the line is no record, but the rest of a text in the last column of the
         record before it.
+
+        Such a record is complete before its text ends, so that only the next line can tell.
         """
         if (
             not self._ends_with_text

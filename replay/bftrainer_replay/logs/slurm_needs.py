@@ -31,8 +31,10 @@ _LIMITS = ("assoc", "qos", "max")
 
 
 def block_of(reason: str) -> Block:
-    """Classify the reason for which sacct says that a job waits ("QOSMaxJobsPerUserLimit" ->
-    LIMIT). sacct keeps a job's last reason other than Priority and Resources.
+    """Return why a job cannot start on any node, from the reason that sacct gives for its wait.
+
+    "QOSMaxJobsPerUserLimit" is LIMIT. Reasons that only say that nodes are taken, such as Priority,
+    are none. sacct keeps a job's last reason other than Priority and Resources.
     """
     word = reason.strip().lower()
     if word in _NO_BLOCK:
@@ -46,8 +48,9 @@ def block_of(reason: str) -> Block:
 
 
 def limit_s(text: str) -> float:
-    """Parse a time limit, in minutes (TimelimitRaw) or as ``10-13:27:06`` (Timelimit), in seconds;
-    infinite without a limit, NaN if not recorded.
+    """Return a time limit in seconds; infinite without a limit, NaN if not recorded.
+
+    The text is in minutes (TimelimitRaw) or like ``10-13:27:06`` (Timelimit).
     """
     word = text.strip()
     if word.isdecimal() and len(word) <= 9:
@@ -58,8 +61,9 @@ def limit_s(text: str) -> float:
 
 
 def elapsed_s(text: str) -> float:
-    """Parse ``[days-][hours:]minutes:seconds`` in seconds; NaN for anything else
-    (``Partition_Limit``, empty).
+    """Return ``[days-][hours:]minutes:seconds`` in seconds; NaN for any other text.
+
+    Other texts are, for example, ``Partition_Limit`` and an empty one.
     """
     match = _ELAPSED.fullmatch(text)
     if not match:

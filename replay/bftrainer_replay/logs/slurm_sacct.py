@@ -58,6 +58,7 @@ class _Reader:
     """
 
     def __init__(self, source: Source) -> None:
+        """Begin before the first line; columns named by --columns are known already."""
         self._source = source
         self._columns: _Columns | None = None  # None: before the first header
         self._lines: RecordLines | None = None  # as above
@@ -68,8 +69,9 @@ class _Reader:
             self._begin_layout(slurm_columns.specified_layout(self._named_columns))
 
     def take(self, number: int, line: str) -> None:
-        """Take a line of the file, which is a header, a record, or a part of a record with line
-        breaks; add the job of every record that it completes.
+        """Take a line of the file; add the job of every record that it completes.
+
+        A line is a header, a record, or a part of a record with line breaks.
         """
         if self._lines is None or not self._lines.is_unfinished:
             if not line or line.startswith("#"):
@@ -165,6 +167,7 @@ class _Columns:
     """
 
     def __init__(self, source: Source, layout: Layout, runs: JobRuns) -> None:
+        """Find the position of each column in this layout; raises :class:`UserError`."""
         slurm_columns.check(source, layout)
         self._source, self._layout, self._runs = source, layout, runs
         self._rows, self._clock = source.rows, source.clock
@@ -236,11 +239,10 @@ class _Columns:
         self._limited: Counter[str] = Counter()
 
     def job(self, line: str) -> str | None:
-        """Add the job of a record to the rows; if the record stands for waiting tasks of an array,
-        add a job per task.
+        """Add the job of a record to the rows; return why the record is ignored, or None.
 
-        Return why the record is ignored, or None. Raises ValueError for a record that breaks the
-        format.
+        If the record stands for waiting tasks of an array, a job is added per task. Raises
+        ValueError for a record that breaks the format.
         """
         fields = self._split_record(line)
         job_id = fields[self._id]
@@ -288,8 +290,10 @@ class _Columns:
         return None
 
     def _split_record(self, line: str) -> list[str]:
-        """Split a record into its fields; add an empty one for columns that the table lacks, and
-        the job's cores and GPUs as one TRES text if the table has columns for them.
+        """Return the fields of a record, and some more that the table may lack.
+
+        An empty one stands for all columns that the table lacks; the job's cores and GPUs follow as
+        one TRES text if the table has columns for them.
         """
         fields = self._layout.split(line)
         if len(fields) != self._n_columns:
@@ -324,9 +328,11 @@ class _Columns:
     def _times_in_state(
         self, state: str, start_s: float, end_s: float, elapsed_s: float | None
     ) -> tuple[float, float]:
-        """Return start and end of a job in this state: the end of a running job is infinite; a job
-        that never started has no start (NaN), and an infinite end. A running job extends the log to
-        the time that it has reached by its elapsed time.
+        """Return start and end of a job as its state has them.
+
+        The end of a running job is infinite; a job that never started has no start (NaN), and an
+        infinite end. A running job extends the log to the time that it has reached by its elapsed
+        time.
         """
         if is_running(state, end_s):
             self._rows.runs_at(start_s, elapsed_s)
@@ -441,10 +447,10 @@ class _Columns:
         return None if math.isnan(seconds) else seconds
 
     def _rejoined_fields(self, fields: list[str]) -> list[str]:
-        """Join fields of a record that has too many: sacct does not escape bars, so surplus ones
-        belong to the free-text column, if there is exactly one.
+        """Return the fields of a record that has too many, with surplus ones joined.
 
-        Raises :class:`BadLineError` if the record cannot be repaired.
+        sacct does not escape bars, so surplus fields belong to the free-text column, if there is
+        exactly one. Raises :class:`BadLineError` if the record cannot be repaired.
         """
         has_empty_last = len(fields) == self._n_columns + 1 and fields[-1] == ""
         if has_empty_last and (self._has_trailing_bar or self._free is None):
@@ -462,8 +468,10 @@ class _Columns:
         return [*fields[: self._free], text, *fields[text_end:]]
 
     def _node_numbers(self, text: str, has_run: bool) -> Sequence[int]:
-        """Return the numbers of the nodes in a node list; none for a job that did not run. Raises
-        :class:`BadLineError` for a job that ran without nodes.
+        """Return the numbers of the nodes in a node list; none for a job that did not run.
+
+        Short lists are cached, as many jobs have the same. Raises :class:`BadLineError` for a job
+        that ran without nodes.
         """
         if not has_run:
             return ()  # some versions name nodes for canceled jobs

@@ -125,8 +125,10 @@ def _options_for(remark: str) -> list[str]:
 
 
 def _effects_text(base: SweepRow, others: Sequence[SweepRow], name: Callable[[Cell], str]) -> str:
-    """Return a text with the work and the used share under each other value of a setting; ``name``
-    names the value. Empty if ``base`` has no work to compare with.
+    """Return a text with the work and the used share under each other value of a setting.
+
+    ``name`` names the value of a row. Work is relative to ``base``; empty if that has none to
+    compare with.
     """
     base_h = one_node_hours(base)
     if not base_h:

@@ -34,7 +34,10 @@ def sentence_of(way: WayOutcome) -> str:
 
 
 def condition_of(way: WayOutcome) -> str:
-    """Say in which case the figures of a way hold: what the scheduler does, and the pilot."""
+    """Return a text on the case in which figures hold: how held nodes are freed for main jobs.
+
+    It says what the scheduler does, and what the pilot does.
+    """
     rules = way.rules
     match rules.way:
         case FreeingWay.SITE:
@@ -74,8 +77,10 @@ def late_text(delays: Delays) -> str:
 
 
 def site_sentence(outcome: QueueOutcome, site: str) -> str:
-    """Say what holds at a site where held nodes are freed in the way ``site``. After a guaranteed
-    run time, a pilot yields by default, and the scheduler alone is the alternative.
+    """Return what a pilot would hold and delay at a site that frees held nodes in the way ``site``.
+
+    After a guaranteed run time, a pilot yields by default, and the scheduler alone is the
+    alternative: the sentence has both.
     """
     way = outcome.way(site)
     if way.rules.way is not FreeingWay.LIFE:
@@ -91,8 +96,10 @@ def site_sentence(outcome: QueueOutcome, site: str) -> str:
 
 
 def compared_with_chance(outcome: QueueOutcome, way: WayOutcome) -> str:
-    """Say how mean waits change under a way, and how far they change if each start comes a few
-    seconds late at random.
+    """Return a sentence on how mean waits change if held nodes are freed in this way.
+
+    It also says how far they change by chance: without a pilot, if each start comes a few seconds
+    late at random.
     """
     low, high = outcome.random_range
     plain = outcome.plain

@@ -103,8 +103,10 @@ def figures_of(
     models: Mapping[str, SweepRow],
     doubts: IdleDoubts,
 ) -> ReportFigures:
-    """Compute the figures at the top of the report from the log, the replay of ``base``, the
-    calculated plain jobs, and replays with trainings of one model each.
+    """Return the figures at the top of the report.
+
+    They come from the log (``characteristics``), the replay of ``base``, the calculated ``plain``
+    jobs, and replays with trainings of one model each (``models``).
     """
     used = UsedNodes.of(base)
     pool_share = None

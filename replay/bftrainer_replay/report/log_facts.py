@@ -16,6 +16,7 @@ from bftrainer_replay.report.page import Chapter, PageTable
 
 def _queue_text(causes: IdleCauses) -> str:
     """Say what part of the idle node-time the waiting jobs could not have filled."""
+    # Without time limits, jobs are judged by their other needs only.
     judged = (
         ""
         if JobFact.TIME_LIMIT in causes.unknown

@@ -42,8 +42,11 @@ class ReportPlan:
         return tuple(dict.fromkeys(every))
 
     def beyond(self, rescale_s: float) -> ReportPlan:
-        """Leave out values of T_fwd and of costs with which growth would never pay: a replay
-        refuses them.
+        """Return the plan without the values of T_fwd and of costs with which growth would never
+        pay.
+
+        A replay refuses these, as its decisions look ahead for less time than a rescale takes
+        (``rescale_s``). The base stays.
         """
         return ReportPlan(
             self.base,
@@ -61,8 +64,10 @@ class ReportPlan:
         )
 
     def tasks(self, sample: LogSample, inputs: Inputs) -> tuple[Task, ...]:
-        """Return the replays that all cells need on each piece of the log, and that of a pool
-        beside the trainings.
+        """Return the replays that all cells need, one for each piece of the log.
+
+        For the base, there is one more: of a pool (a workload that fills any node) beside the
+        trainings.
         """
         replays = [
             task(cell_of_piece, inputs)

@@ -28,7 +28,11 @@ class UsedNodes:
 
     @classmethod
     def of(cls, row: SweepRow) -> UsedNodes:
-        """Return the node-hours of a replay's results, corrected if it covers pieces of the log."""
+        """Return the node-hours of a replay's results, corrected if it covers pieces of the log.
+
+        The correction: what is used of the usable nodes in the pieces, times what is usable of the
+        idle nodes in the whole log.
+        """
         idle = float(row.result["resource_integral_node_h"])
         used = idle - float(row.result["unused_node_h"])
         if row.log_usable_share is None or not row.usable_node_h:
@@ -69,11 +73,10 @@ def preemptions(row: SweepRow, idle_node_h: float) -> float:
 
 
 def used_spread(row: SweepRow) -> float:
-    """Estimate by how much the share of used node-hours may be off because pieces of the log stand
-    for all of it.
+    """Return by how much the share of used node-hours may be off because pieces stand for the log.
 
-    This is twice the standard error of the ratio (the jackknife over the pieces); 0 if all of the
-    log was replayed.
+    This is twice the standard error of the ratio (the jackknife over the pieces: the ratio without
+    each piece in turn); 0 if all of the log was replayed.
     """
     scale = 1.0 if row.log_usable_share is None else row.log_usable_share
     parts = [

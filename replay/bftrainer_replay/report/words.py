@@ -28,6 +28,7 @@ def listed(words: Sequence[str]) -> str:
 
 def three_digits(value: float) -> str:
     """Write a number with three digits: no log and no replay knows more."""
+    # From here on, three digits round to a million.
     if value >= 999_500:
         return f"{value / 1e6:.3g} million" if value < 999.5e6 else f"{value / 1e6:,.0f} million"
     if value < 100:
