@@ -184,7 +184,11 @@ def usage(jobs: tuple[ContainerJob, ...], contention: float, rules: Rules | None
 def times(
     jobs: tuple[ContainerJob, ...], contention: float, rules: Rules | None
 ) -> tuple[dict[str, float], float]:
-    """Run the jobs; return the completion time of each, and the makespan, in seconds."""
+    """Run the jobs under FlowCon, or freely (``rules`` None).
+
+    Return the completion time of each, and the makespan, in seconds: from the first submission to
+    the last end.
+    """
     policy = None if rules is None else FlowConWorker(rules)
     done = WorkerWorld(1, jobs, policy, contention).play()
     ended = {run.job.id: run.finished_s or 0.0 for run in done}
@@ -213,24 +217,33 @@ def fitted_contention() -> float:
 
 
 def reproduce(plan: ReproductionOptions) -> Reproduction:
-    """Run three jobs as published; and 5, 10 and 15 random jobs, means over the seeds."""
+    """Return the rows of three jobs as published, and of 5, 10 and 15 random jobs by means over the
+    seeds.
+
+    All are compared with free competition, in which no container has a limit.
+    """
     contention = fitted_contention()
-    free, free_span = times(three_jobs(contention), contention, None)
+    free_times, free_span = times(three_jobs(contention), contention, None)
     rows = [
         PaperResult("3 jobs, free: makespan", FREE_MAKESPAN_S, free_span, "s", 1.0, signed=False),
         PaperResult(
-            "3 jobs, free: MNIST (TensorFlow)", TRIPLE_S, free["mnist-t"], "s", 1.0, signed=False
+            "3 jobs, free: MNIST (TensorFlow)",
+            TRIPLE_S,
+            free_times["mnist-t"],
+            "s",
+            1.0,
+            signed=False,
         ),
     ]
     for alpha, interval_s in dict.fromkeys((*MNIST_CHANGE, *MAKESPAN_S)):
         label = f"3 jobs, alpha {100 * alpha:g} %, interval {interval_s:g} s"
-        ours, span = times(three_jobs(contention), contention, Rules(alpha, interval_s))
+        flowcon_times, span = times(three_jobs(contention), contention, Rules(alpha, interval_s))
         mnist = MNIST_CHANGE.get((alpha, interval_s))
         rows.append(
             PaperResult(
                 f"{label}: MNIST (TensorFlow)",
                 mnist,
-                change(ours["mnist-t"], free["mnist-t"]),
+                change(flowcon_times["mnist-t"], free_times["mnist-t"]),
                 tolerance=TWICE,
                 why=SINGLE if (alpha, interval_s) == FITTED else "",
             )
@@ -301,8 +314,10 @@ def reproduce(plan: ReproductionOptions) -> Reproduction:
 
 
 def _makespan_row(label: str, paper_s: float | None, span: float, free_span: float) -> PaperResult:
-    """Compare a makespan; where the thesis has no number, it says that FlowCon takes 1 to 5 %
-    less.
+    """Return the row of a makespan's change against free competition.
+
+    Where the thesis has no number (``paper_s`` None), it says that FlowCon takes 1 to 5 % less:
+    only the direction is compared.
     """
     paper = None if paper_s is None else change(paper_s, FREE_MAKESPAN_S)
     tolerance = None if paper is None else abs(paper) / 2
@@ -349,12 +364,19 @@ def _jitter_row(seeds: Sequence[int], contention: float) -> PaperResult:
 def _random_job_changes(
     number: int, rules: Rules, seed: int, contention: float
 ) -> tuple[float, float, float, float]:
-    """Return what FlowCon changes for random jobs, in %: the best completion time, makespan, share
-    of jobs that finish sooner, and mean completion time.
+    """Return what FlowCon changes for random jobs, in percent, as four numbers.
+
+    They are the best change of a job's completion time, the change of the makespan, the share of
+    jobs that finish sooner, and the change of the mean completion time.
     """
     jobs = random_jobs(number, seed)
-    free, free_span = times(jobs, contention, None)
-    ours, span = times(jobs, contention, rules)
-    changes = [change(ours[name], free[name]) for name in free]
-    mean = change(sum(ours.values()), sum(free.values()))
-    return min(changes), change(span, free_span), 100 * sum(c < 0 for c in changes) / number, mean
+    free_times, free_span = times(jobs, contention, None)
+    flowcon_times, span = times(jobs, contention, rules)
+    changes = [change(flowcon_times[name], free_times[name]) for name in free_times]
+    mean_change = change(sum(flowcon_times.values()), sum(free_times.values()))
+    return (
+        min(changes),
+        change(span, free_span),
+        100 * sum(c < 0 for c in changes) / number,
+        mean_change,
+    )

@@ -299,7 +299,10 @@ def reproduce(plan: ReproductionOptions) -> Reproduction:
 
 
 def single_model_rows(plan: ReproductionOptions) -> list[PaperResult]:
-    """Compare 20 VAE jobs on 4 workers: submitted 50 s apart, and at random for five settings."""
+    """Return the rows of 20 VAE jobs on 4 workers: submitted 50 s apart, and at random.
+
+    Jobs at random are compared under five settings of SpeCon.
+    """
     plan.step("Fig. 6.16")
     apart = [50.0 * i for i in range(20)]
     work_s = fitted_vae_work_s(apart, plan.seeds)

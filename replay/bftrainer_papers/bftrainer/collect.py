@@ -76,8 +76,10 @@ def collect(
     *,
     trainers_from_table: bool = True,
 ) -> ExperimentResults:
-    """Collect all results of the experiment. Those of the cells are in ``folder`` already; slow
-    computations beside them are run now and stored there as well.
+    """Return all results of the experiment.
+
+    Those of the cells (replays) are in ``folder`` already; slow computations beside them are run
+    now and stored there as well. ``others`` are the logs of other machines for Table 1.
     """
     memo, store = Memo(folder), ResultStore(folder)
     rows = {cell: results_of(cell, inputs, store) for cell in plan.cells}
@@ -92,6 +94,7 @@ def collect(
     big_m = _big_m(memo, inputs, plan)
     on_step("computing A_s until all trainers complete (Fig. 14c)")
     static = {}
+    # Only cells that run until all trainers are done have a last completion.
     for cell in (
         *plan.until_done.values(),
         *(c for cells in plan.parallel.values() for c in cells),

@@ -172,6 +172,7 @@ def _over_time(results: ExperimentResults) -> ClaimValues:
     speedups = results.speedups
     return {
         "u-bins": float(milp.mean()),
+        # The third largest, as the claim says.
         "u-bins-best": float(np.sort(milp)[-3:][0]),
         "u-bins-gain": max(
             (change(m, e) for m, e in zip(milp.tolist(), equal.tolist(), strict=True) if e > 0),
@@ -238,8 +239,9 @@ def _parallel_values(results: ExperimentResults) -> ClaimValues:
 def _over_parallel(
     results: ExperimentResults, group: Mapping[str, Sequence[Cell]], tail: str
 ) -> ClaimValues:
-    """Return the values of the claims of Fig. 14 and Tables 3 and 4 at one T_fwd; ``tail`` ends the
-    names of the claims.
+    """Return the values of the claims of Fig. 14 and Tables 3 and 4 at one T_fwd.
+
+    ``group`` has cells by objective in the order of P_jmax; ``tail`` ends the names of the claims.
     """
     values = {}
     for objective, name in (("scaling-efficiency", ""), ("throughput", "-throughput")):
@@ -251,8 +253,8 @@ def _over_parallel(
     for number, objective in ((3, "throughput"), (4, "scaling-efficiency")):
         cells = runtime_cells(results, objective, group)
         paper, ours = (np.array(x) for x in zip(*((p, o) for _, _, p, o in cells), strict=True))
-        near = [abs(p - o) <= runtime_tolerance_h(p) for p, o in zip(paper, ours, strict=True)]
-        values[f"table-{number}{tail}"] = 100 * float(np.mean(near))
+        is_near = [abs(p - o) <= runtime_tolerance_h(p) for p, o in zip(paper, ours, strict=True)]
+        values[f"table-{number}{tail}"] = 100 * float(np.mean(is_near))
         values[f"table-{number}-order{tail}"] = rank_correlation(paper, ours)
     first, *_, last = group["scaling-efficiency"]
     for model in ("alexnet", "vgg16"):

@@ -34,8 +34,10 @@ def idle_nodes_figure(window: LogWindow) -> Figure:
     """
     figures = characterize(window)
     sizes = pool_sizes_of(window)
+    # The shortest bars that are not too many for their labels.
     hours = next((h for h in _BAR_HOURS if figures.span_h <= h * _MOST_BARS), _BAR_HOURS[-1])
     edges_s, shares = mean_shares(sizes, window, hours)
+    # Sizes without length, which another event at the same time replaces, are no peak.
     peak_s = float(sizes.start_s[np.argmax(np.where(sizes.duration_s > 0, sizes.nodes, -1))])
     span = f"{figures.span_h:.3g} h" if figures.span_h < 48 else f"{figures.span_h / 24:.3g} days"
     figure, (area, bars) = sheet(
@@ -48,6 +50,7 @@ def idle_nodes_figure(window: LogWindow) -> Figure:
         f"{format_time(peak_s, window.zone)[:16].replace('T', ' at ')}.{_shaded_text(window)}",
         height_ratios=(2, 1),
     )
+    # The last size is drawn up to the window's end.
     at = np.append(sizes.start_s / DAY_S, window.end_s / DAY_S)
     area.fill_between(
         at, np.append(sizes.nodes, sizes.nodes[-1]), step="post", color=SKY, linewidth=0

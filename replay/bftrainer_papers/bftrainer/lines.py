@@ -69,10 +69,16 @@ def lines_figure(
     log_x: bool = False,
     levels: Sequence[Level] = (),
 ) -> Figure:
-    """Draw lines with markers at the replayed values, without smoothing."""
+    """Draw lines with markers at the replayed values, without smoothing.
+
+    ``x`` and ``y`` are the names of the axes; ``levels`` are horizontal lines for comparison.
+    """
     figure, (axes,) = sheet(title, caption)
     for line, (color, marker, dashes) in zip(
-        lines, _LOOKS * (1 + len(lines) // len(_LOOKS)), strict=False
+        # Looks are repeated if there are more lines.
+        lines,
+        _LOOKS * (1 + len(lines) // len(_LOOKS)),
+        strict=False,
     ):
         axes.plot(
             [at for at, _ in line.points],

@@ -178,13 +178,13 @@ def rebalance(
     With bf the mean number of containers per worker, rounded down: idle workers get up to bf
     containers. If no worker is idle, those with less than bf - 1 get up to bf - 1.
     """
-    count = [0] * workers
+    container_count = [0] * workers
     for w in at.values():
-        count[w] += 1
+        container_count[w] += 1
     factor = len(at) // workers  # bf, line 9
-    idle = [w for w in range(workers) if count[w] == 0]
-    enough = factor if idle else factor - 1  # lines 12 and 21
-    room = idle or [w for w in range(workers) if count[w] < enough]
+    idle = [w for w in range(workers) if container_count[w] == 0]
+    wanted_count = factor if idle else factor - 1  # lines 12 and 21
+    workers_with_room = idle or [w for w in range(workers) if container_count[w] < wanted_count]
     # Line 5 orders by d = t - t_c, the time since a container converged, the shortest first. Ties
     # go by name.
     free = sorted(
@@ -192,14 +192,18 @@ def rebalance(
         key=lambda n: (-tracked[n].converged_s, n),
     )
     moves: list[tuple[str, int]] = []
-    for w in room:
-        while count[w] < enough:
-            name = next((n for n in free if at[n] not in room and count[at[n]] > 1), None)
+    for w in workers_with_room:
+        while container_count[w] < wanted_count:
+            # The next free container that is on a worker with enough, and not alone there.
+            name = next(
+                (n for n in free if at[n] not in workers_with_room and container_count[at[n]] > 1),
+                None,
+            )
             if name is None:
                 return moves
             free.remove(name)
-            count[at[name]] -= 1
-            count[w] += 1
+            container_count[at[name]] -= 1
+            container_count[w] += 1
             moves.append((name, w))
     return moves
 

@@ -125,8 +125,10 @@ def _trainer_of_job(
     down: float,
     cap: int | None,
 ) -> Trainer:
-    """Build the trainer of a job; ``up`` and ``down`` in [0, 1) draw its rescale costs, ``cap``
-    limits its nodes. Raises :class:`~bftrainer.errors.UserError`.
+    """Return the trainer of a job with its work in ``samples``.
+
+    ``up`` and ``down`` in [0, 1) draw its rescale costs, ``cap`` limits its nodes. Raises
+    :class:`~bftrainer.errors.UserError`.
     """
     largest = scaling.curve.nodes[-1]
     try:

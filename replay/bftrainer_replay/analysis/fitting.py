@@ -209,8 +209,9 @@ class Fitting:
 
 
 def _that_wait(queue: Queue, window: LogWindow) -> NDArray[np.bool_]:
-    """Return a mask of the jobs that wait in the window, and for at least the log's debounce
-    time.
+    """Return a mask of the jobs that wait in the window for at least the log's debounce time.
+
+    Shorter waits do not count, as shorter idle periods do not.
     """
     shortest_s = max(window.debounce_s, 1e-3)
     waits = np.zeros(len(queue.nodes), dtype=np.bool_)
@@ -244,12 +245,13 @@ def _classes_of_needs(
     facts: LoggedNodes | None,
     names: list[str],
 ) -> tuple[list[_Class], NDArray[np.int64], int]:
-    """Group the needs of jobs by the nodes that satisfy them: return the classes, the class of each
-    needs (an index), and how many combinations are left out.
+    """Return classes of needs that the same nodes satisfy, the class of each needs, and how many
+    are left out.
 
-    The classes of most jobs come first. The needs that are left out are in class 0, which every
-    node suits. ``jobs_of_needs`` counts the jobs with each of ``all_needs``; ``names`` are the
-    first nodes of the groups.
+    The needs of a job are its partition, constraint, cores and devices. The classes of most jobs
+    come first. The needs that are left out are in class 0, which every node suits.
+    ``jobs_of_needs`` counts the jobs with each of ``all_needs``; ``names`` are the first nodes of
+    the groups.
     """
     all_nodes = np.ones(len(names), dtype=np.bool_)
     classes = [_Class(all_nodes, all_nodes)]

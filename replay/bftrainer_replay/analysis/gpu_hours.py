@@ -43,8 +43,10 @@ class GpuHours:
         return self.whole_h + self.part_h + (self.stranded_h or 0.0)
 
     def rows(self) -> list[tuple[str, float]]:
-        """Return (place, GPU-hours): on idle nodes, on partly used nodes, these also by size, and
-        those without cores, which cannot be held.
+        """Return (place, GPU-hours) for each place where GPUs are idle, as rows of a table.
+
+        GPUs on partly used nodes are also listed by how many were idle on the node (these names are
+        indented), and those without cores, which cannot be held, at the end.
         """
         rows = [("on idle nodes", self.whole_h), ("on partly used nodes", self.part_h)]
         rows += [(f"  {size} idle on the node", hours) for size, hours in self.parts_h.items()]

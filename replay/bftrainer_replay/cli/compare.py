@@ -266,7 +266,7 @@ def _show_ranking(
 def _built_policies(
     policies: str, settings: Mapping[str, PolicySettings]
 ) -> dict[str, Policy | None]:
-    """Build the policies of ``--policies``, by name; None for one that cannot run on a pool.
+    """Return the policies of ``--policies`` by name; None for one that cannot run on a pool.
 
     ``settings`` are those of each objective: all policies get the first, and the policy bftrainer
     each of the others as well.
@@ -276,6 +276,8 @@ def _built_policies(
     first, *others = settings
     if policies == "all":
         built = {
+            # Of all installed policies, one that cannot run is left out; one that the user names is
+            # an error.
             name: _built_policy(name, settings[first], is_required=False)
             for name in installed_names(POLICY_GROUP)
         }

@@ -262,7 +262,7 @@ def _summary_line(totals: RecordingTotals, unit: str | None) -> str:
 def _sum_up(
     out: Path, totals: RecordingTotals, as_json: bool, every_s: float, unit: str | None
 ) -> None:
-    """Print what was recorded; raises an error if every poll failed."""
+    """Print what was recorded; raises :class:`SchedulerError` if every poll failed."""
     # Slurm's times are whole seconds: two polls may have the same time.
     if totals.stale and every_s >= _WHOLE_SECONDS:
         note(

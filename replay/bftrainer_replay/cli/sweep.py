@@ -118,8 +118,9 @@ def _say_size(
     pending: Sequence[Task],
     shard: str | None,
 ) -> None:
-    """Print how many replays the grid or its shard has, how many have no result yet, and about how
-    long these take.
+    """Print how many replays the grid (or a shard of it) has, and how much is left to do.
+
+    ``pending`` are the replays without a result; the time of these is estimated.
     """
     cells, replays = counted(len(grid_sweep.cells), "cell"), counted(len(tasks_of_shard), "replay")
     part = "" if shard is None else f" of shard {shard}"

@@ -168,8 +168,9 @@ def _file_bytes(path: Path) -> int:
 def progress_of_tasks(
     what: str, lines_of: Callable[[str], TenthLines | MinuteLines] = TenthLines
 ) -> Iterator[Callable[[float, float], None]]:
-    """Yield a function to call with (done, total), which shows a progress bar on a terminal and
-    elsewhere a line per tenth.
+    """Yield a function to call with (done, total), the work of tasks, which shows the progress.
+
+    On a terminal this is a bar, elsewhere the lines of ``lines_of``.
     """
     from rich.progress import ProgressColumn, Task, TimeElapsedColumn
     from rich.text import Text

@@ -54,6 +54,7 @@ class SettingChoice:
         not, or if its neighbor is as good.
         """
         numbers = [(value, loss) for value, loss in self.losses if not isinstance(value, str)]
+        # An objective has no order in which something could lie beyond.
         if len(numbers) < 2:
             return ""
         best = min(numbers, key=lambda point: point[1])[0]

@@ -270,8 +270,9 @@ def a_state(rng: random.Random, trainers: int, nodes: int, largest: int = 16) ->
 
 
 def a_scenario(rng: random.Random, *, fixed: bool) -> Scenario:
-    """Draw a scenario of two hours on up to 16 nodes with up to 8 trainers; ``fixed``: no node
-    joins or leaves.
+    """Draw a scenario of two hours on up to 16 nodes with up to 8 trainers.
+
+    ``fixed``: no node joins or leaves.
     """
     names = [f"n{i:02d}" for i in range(16)]
     pool = set(rng.sample(names, rng.randint(0 if not fixed else 1, 16)))

@@ -56,11 +56,13 @@ def _narrow_axes(axes: Axes) -> None:
     """
     labels = axes.get_xticklabels()
     if axes.get_xscale() == "log" and len(labels) > _MOST_TICKS:
+        # Every second tick.
         axes.set_xticks(axes.get_xticks()[::2], [label.get_text() for label in labels[::2]])
     axes.tick_params(axis="x", rotation=45)
     for label in (axes.xaxis.label, axes.yaxis.label):
         label.set_fontsize(8)
     for text in axes.texts:
+        # Numbers on many bars need smaller letters.
         text.set_fontsize(min(text.get_fontsize(), 6 if len(axes.patches) > 7 else 10))
     legend = axes.get_legend()
     if legend is None:

@@ -55,7 +55,7 @@ def speeds(points: Sequence[HistoryPoint]) -> tuple[Values, Values, Values]:
 
 
 def over_time_figure(name: str, history: History, metric: str | None = None) -> Figure:
-    """Draw loss (and a metric), nodes and speed over time."""
+    """Draw a trainer's loss (and a metric), nodes and speed over time, each in a panel."""
     points = history.points
     edges, speed, _ = speeds(points)
     changes = rescale_times(history)
@@ -73,6 +73,7 @@ def over_time_figure(name: str, history: History, metric: str | None = None) -> 
     middle, bottom = panels[-2:]
     _draw_values(panels[:-2], points, [point.at_s / DAY_S for point in points], metric)
     if history.nodes:
+        # The last number of nodes is drawn up to here.
         end_s = max(history.until_s, points[-1].at_s)
         middle.stairs(
             [step.nodes for step in history.nodes],

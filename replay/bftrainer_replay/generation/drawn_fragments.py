@@ -285,8 +285,10 @@ def _place_groups(
 
 
 def _cut_to_window(drawn: Draw, span: int) -> Draw:
-    """Cut the fragments to the window, drop fragments that are then shorter than a minute, and move
-    the last event to the end of the window.
+    """Return the fragments cut to the window, without those that are then shorter than a minute.
+
+    The last event moves to the end of the window, so that the log has the length that was asked
+    for.
     """
     node, end = drawn.node, drawn.end
     start = np.maximum(drawn.start, 0)

@@ -178,7 +178,7 @@ def _largest_deviation(counts: _DrawCounts, nodes: int, span: int, events: float
 def _adjusted_parameters(
     parameters: DrawParameters, counts: _DrawCounts, nodes: int, span: int, events: float
 ) -> DrawParameters:
-    """Adjust every parameter towards its own target, as if the others had reached theirs."""
+    """Return the parameters, each moved towards its target as if the others had reached theirs."""
     short_slots = max(counts.short_slots, 1)
     # tail_scale multiplies the lengths of long fragments beyond the shortest possible ones.
     least_long_slots = (counts.fragments - counts.short) * SHORT_SLOTS
@@ -221,7 +221,7 @@ def node_names(nodes: int) -> list[str]:
 
 
 def _as_log(drawn: Draw, nodes: int, span: int, source: str) -> EventLog:
-    """Turn drawn fragments into an event log with named nodes; ``span`` is its length in slots."""
+    """Return drawn fragments as an event log with named nodes; ``span`` is its length in slots."""
     names = node_names(nodes)
     joined: dict[int, list[str]] = defaultdict(list)
     left: dict[int, list[str]] = defaultdict(list)

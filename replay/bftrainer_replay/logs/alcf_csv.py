@@ -41,8 +41,9 @@ def _column_names(line: str) -> list[str]:
 
 
 def read(source: Source) -> None:
-    """Add all rows of a CSV file as jobs, in the format of ALCF or of the Lumos project as its
-    header tells.
+    """Add all rows of a CSV file as jobs, in ALCF's format or in that of the Lumos project.
+
+    The header tells which of them it is.
     """
     names: list[str] = []
     header = ""

@@ -60,11 +60,12 @@ class LogAnnotations:
         return (*self._gaps, (self._gap_start_s, end_s))
 
     def queue(self, end_s: float) -> Queue | None:
-        """Return a queue that has only the smallest waiting job: one job for each period in which
-        the size of the smallest waiting job was the same. ``end_s`` is the end of the log.
+        """Return the log's queue, which has only the smallest waiting job at any time; None if
+        unknown.
 
-        Return None if waiting jobs were hidden at any time, or the size of the cluster is not
-        known.
+        There is one job for each period in which the size of the smallest waiting job was the same.
+        ``end_s`` is the end of the log. Unknown: waiting jobs were hidden at some time, or the log
+        does not have the size of the cluster.
         """
         if self._is_queue_hidden or self.machine_nodes is None:
             return None

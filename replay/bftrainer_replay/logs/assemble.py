@@ -160,11 +160,11 @@ def _checked_table(source: Source, format_name: str) -> JobTable:
 
 
 def _jobs_with_nodes(source: Source, table: JobTable, span: TrustedSpan) -> _PlacedJobs:
-    """Return the jobs with the nodes that the log names or, if it names none, with nodes from a
-    first-fit placement.
+    """Return the jobs with the nodes that the log names or, if it names none, with simulated ones.
 
-    Raises :class:`UserError` for an impossible size of the cluster, and
-    :class:`InputFileError` for a log that names the nodes of some jobs only.
+    Simulated nodes are the first free ones at each start. Raises :class:`UserError` for an
+    impossible size of the cluster, and :class:`InputFileError` for a log that names the nodes of
+    some jobs only.
     """
     size = source.options.machine_nodes or source.machine_nodes
     if size is not None and not 1 <= size <= MOST_NODES:
@@ -508,8 +508,10 @@ def _size_of_named(source: Source, table: JobTable, size: int | None) -> int:
 
 
 def _remark_on_times(source: Source, table: JobTable) -> None:
-    """Add remarks on how many jobs started and still run, and on times whose time zone is a guess
-    or seems wrong.
+    """Add remarks on the times of jobs: how many have started and still run, and doubtful time
+    zones.
+
+    A zone is doubtful if times name none and the user has not either, or if run times do not match.
     """
     flags = [
         (~np.isnan(table.start_s[part]), np.isinf(table.end_s[part])) for part in table.parts()

@@ -158,6 +158,7 @@ def _gaps_between(periods: NodePeriods, length: int) -> NodePeriods:
     order = np.argsort(since, kind="stable")
     since, node = since[order], periods.nodes[order]
     covered_until = np.maximum.accumulate(periods.until[order] + node * stretch)
+    # Nothing covers the time before this period, and it is not the first of its node.
     is_gap = (since[1:] > covered_until[:-1]) & (node[1:] == node[:-1])
     gap_node = node[1:][is_gap]
     gap_since = covered_until[:-1][is_gap] - gap_node * stretch
@@ -179,9 +180,11 @@ def idle_events(
 def _joins_and_leaves(
     idle: NodePeriods, span: TrustedSpan, debounce_s: float
 ) -> tuple[Ints, Ints, NDArray[np.bool_]]:
-    """Return all joins and leaves as three arrays in order of time: milliseconds since the span's
-    start, the node, and whether it leaves. At equal times, joins come before leaves. A node that is
-    idle at the end of the span does not leave.
+    """Return all joins and leaves of idle nodes in order of time, as three arrays.
+
+    They are milliseconds since the span's start, the node, and whether it leaves. At equal times,
+    joins come before leaves. A node that is idle at the end of the span does not leave. Periods
+    shorter than ``debounce_s`` are left out.
     """
     length = length_of(span)
     is_long = idle.until - idle.since >= 1000 * debounce_s

@@ -178,11 +178,11 @@ def _running_sums(taken: NodePeriods, amounts: Floats) -> tuple[Ints, Ints, Floa
 
 
 def _periods_by_gpu(at_ms: Ints, node: Ints, n_free: Ints, first_gpu: Ints) -> list[NodePeriods]:
-    """Turn the number of free GPUs of each node over time into idle periods of single GPUs: GPU
-    ``k`` of a node is idle while more than ``k`` are free.
+    """Return the idle periods of single GPUs, from the number of free GPUs of each node over time.
 
-    ``n_free[j]`` holds on ``node[j]`` from ``at_ms[j]`` to the node's next time; a node's last time
-    is its end. ``first_gpu`` is the number of each node's first GPU.
+    GPU ``k`` of a node is idle while more than ``k`` are free. ``n_free[j]`` holds on ``node[j]``
+    from ``at_ms[j]`` to the node's next time; a node's last time is its end. ``first_gpu`` is the
+    number of each node's first GPU.
     """
     periods = []
     is_end = np.append(node[1:] != node[:-1], True)

@@ -357,8 +357,10 @@ class JobRows:
         needs: int = 0,
         use: int = 0,
     ) -> None:
-        """Add a job. A missing time is NaN; ``nodes`` is None if the log does not name them;
-        ``needs`` and ``use`` are numbers from the methods of that name.
+        """Add a job, with times in seconds since 1970 (NaN: not known).
+
+        ``nodes`` is None if the log does not name them; ``needs`` and ``use`` are numbers from the
+        methods of that name.
 
         A job that ends at its start never ran: it gets no nodes. Raises :class:`BadLineError` for
         an end before the start, an impossible number of nodes, or a job without any time.
@@ -380,6 +382,7 @@ class JobRows:
         # A requeued job can be eligible before it is submitted: it waits from the later time.
         if not eligible_s >= submit_s:
             eligible_s = submit_s
+        # It has not ended.
         if end_s != end_s:
             end_s = math.inf
         self._submits.unpacked.append(submit_s)
@@ -390,6 +393,7 @@ class JobRows:
         self._node_counts.unpacked.append(node_count)
         self._needs.unpacked.append(needs)
         self._uses.unpacked.append(use)
+        # It ran.
         if has_started and end_s != start_s:
             if nodes is None:
                 self.without_ids += 1
@@ -398,6 +402,7 @@ class JobRows:
                 self._n_places += len(nodes)
         self._offsets.append(self._n_places)
         if (
+            # From time to time, values are packed into fewer bytes.
             len(self._node_counts.unpacked) >= MOST_PLACES
             or len(self._members.unpacked) >= MOST_PLACES
         ):
@@ -440,6 +445,8 @@ class JobRows:
     def table(self) -> JobTable:
         """Return all jobs as arrays that share memory with these rows: no job can be added
         afterwards.
+
+        Ends that later records told replace those of the first records.
         """
         node_counts, needs, use, all_members = (
             column.values()

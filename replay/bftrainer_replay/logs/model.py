@@ -467,8 +467,9 @@ def restricted_log(
 def _cut_gpus(
     facts: GpuFacts, window: LogWindow, per_node: Mapping[str, int], chosen: frozenset[str] | None
 ) -> GpuWindow:
-    """Restrict the facts of a log in GPUs to the time of ``window``, the nodes of ``per_node`` and
-    the ``chosen`` GPUs (None: all).
+    """Return the facts of a log in GPUs for the time and the nodes of a window.
+
+    The nodes are those of ``per_node``, and ``chosen`` are their GPUs (None: all).
     """
     cut_in_time = partial(restricted_log, start_s=window.start_s, end_s=window.end_s)
     by_node, every = facts.by_node, facts.every
@@ -541,8 +542,10 @@ def whole_nodes(window: LogWindow, per_node: Mapping[str, int]) -> LogWindow:
 def _with_names(
     window: LogWindow, renamed: Callable[[frozenset[str]], frozenset[str]], machine_nodes: int
 ) -> LogWindow:
-    """Replace the names in the pool and in every event by ``renamed(names)``; leave out events that
-    then change nothing. ``machine_nodes`` is the new size of the cluster.
+    """Return the window with other names of nodes, in its pool and in every event.
+
+    ``renamed`` gives the new names of a set of them; events that then change nothing are left out.
+    ``machine_nodes`` is the new size of the cluster.
     """
     changes = (
         (event.at_s, renamed(event.change.joined), renamed(event.change.left))

@@ -84,8 +84,9 @@ def _table_lines(source: Source, path: Path) -> Iterator[tuple[int, str]]:
 
 
 def _table_rows(source: Source, path: Path) -> Iterator[tuple[int, str]]:
-    """Yield (line number, text) of the headers and rows of a table; the lines of a reason with line
-    breaks are joined.
+    """Yield (line number, text) of the headers and rows of a table.
+
+    The lines of a reason with line breaks are joined to one row.
     """
     rows: RecordLines | None = None  # None: before the first header
     for number, line in Lines(path, source.options.max_bytes):
@@ -111,7 +112,11 @@ def _is_header(names: Sequence[str]) -> bool:
 
 
 def _outages_in_table(source: Source, path: Path, command: str) -> Iterator[NodeOutage]:
-    """Read the periods from rows of fields between bars, under a header that names them."""
+    """Yield the periods of the rows of a table, whose fields stand between bars.
+
+    A header names them; there may be several in a file. ``command`` is the one whose output is
+    expected, for messages. Raises :class:`InputFileError`.
+    """
     columns: dict[str, int] = {}  # the index of each column, as the latest header has them
     for number, line in _table_rows(source, path):
         fields = [field.strip() for field in line.split("|")]
@@ -140,8 +145,9 @@ def _outages_in_table(source: Source, path: Path, command: str) -> Iterator[Node
 
 
 def _outages_in_pairs(source: Source, path: Path) -> Iterator[NodeOutage]:
-    """Read the periods from key=value text: a reservation is one line, or several until the next
-    ReservationName.
+    """Yield the periods of reservations in key=value text.
+
+    A reservation is one line, or several until the next ReservationName.
     """
     values: dict[str, str] = {}
     where = str(path)

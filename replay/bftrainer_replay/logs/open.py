@@ -109,8 +109,10 @@ def open_log(
 
 
 def _format_name(path: Path, options: ImportOptions) -> str:
-    """Return the name of the format that all files have: as the options say, else as their contents
-    show.
+    """Return the name of the format that all files of the log have.
+
+    It is that of the options, or the one that the contents show. Raises :class:`UserError` for
+    files of several formats.
     """
     name = _given_format(options) or _format_of(path)
     for other in options.more_files:

@@ -38,10 +38,12 @@ def signs_of_a_part(
     partitions: Set[str],
     missing_ids: float,
 ) -> Iterator[str]:
-    """Yield, in words, what shows that jobs are missing; nothing for a log that looks whole.
+    """Yield, in words, what shows that the log has a part of the jobs only; nothing if it looks
+    whole.
 
     ``accounts``, ``states`` and ``partitions`` are those of all jobs (empty: the log does not
-    tell); ``missing_ids`` is from :func:`missing_share`.
+    tell); ``account_word`` is the format's word for an account, and ``missing_ids`` is from
+    :func:`missing_share`.
     """
     account = min(accounts, default="")
     if account and len(accounts) == 1 and jobs >= LEAST_JOBS:

@@ -102,10 +102,10 @@ def read(source: Source) -> None:
 
 
 def _read_runs(source: Source, *, has_names: bool) -> _PbsReader:
-    """Add the runs of all lines to the rows, and return the reader with its counts. Runs without an
-    end still run at the end of the log.
+    """Add the runs of all lines to the rows; return the reader, which has counts for remarks.
 
-    ``has_names``: exec_host names nodes. Raises :class:`_NoNodesError` if it turns out not to.
+    Runs without an end still run at the end of the log. ``has_names``: exec_host names nodes.
+    Raises :class:`_NoNodesError` if it turns out not to.
     """
     running: dict[str, _Phases] = {}  # by job id
     reader = _PbsReader(source, has_names)
@@ -250,8 +250,9 @@ class _PbsReader:
     def _change_run(
         self, kind: str, job: str, local_time: str, message: str, running: dict[str, _Phases]
     ) -> str | None:
-        """Take a record of a job that is suspended (z), resumed (r), or goes on with fewer nodes
-        (c).
+        """Take a record that changes a run; return why it is ignored, or None.
+
+        The job is suspended (z), resumed (r), or goes on with fewer nodes (c).
         """
         phases = running.get(job)
         if phases is None:
@@ -268,7 +269,11 @@ class _PbsReader:
         return None
 
     def _parsed_run(self, values: dict[str, str], kind: str) -> _PbsRun:
-        """Build the run of an S or E record from its ``values`` (key=value)."""
+        """Return the run of an S or E record (``kind``) from its ``values`` (key=value).
+
+        Raises :class:`BadLineError`, or :class:`_NoNodesError` if exec_host holds something else
+        than nodes.
+        """
         submit_s, eligible_s, queued_s, start_s = (
             self._time(values, key) for key in ("ctime", "etime", "qtime", "start")
         )
@@ -380,8 +385,9 @@ class ReservationRecord:
 
 
 def reservation_record(source: Source, line: str) -> ReservationRecord | None:
-    """Parse an accounting record of a reservation (B, K, F); None for all others. Raises
-    :class:`ValueError`.
+    """Return the record of a reservation (kinds B, K, F); None for all other accounting records.
+
+    Raises :class:`ValueError`.
     """
     match = _LINE.fullmatch(line)
     if match is None or match[5] not in _RESERVATION_RECORDS:

@@ -128,7 +128,10 @@ def _last_value(line: str, key: str, default: str | None = None) -> str:
 
 
 def _add_job(source: Source, line: str) -> str | None:
-    """Add the job of a record to the rows; return why it is ignored, or None. Raises ValueError."""
+    """Add the job of a record to the rows; return why it is ignored, or None.
+
+    Raises ValueError for a record that breaks the format.
+    """
     if not line.startswith("JobId="):
         raise BadLineError("does not begin with JobId=")
     source.has_state(check_state(_last_value(line, "JobState")))
@@ -141,6 +144,7 @@ def _add_job(source: Source, line: str) -> str | None:
         (submit_text, eligible_text, start_text, _last_value(line, "EndTime"))
     )
     node_count = count_of(_last_value(line, "NodeCnt"), "nodes (NodeCnt)")
+    # It has a start, and an end later than that, or none.
     has_run = not math.isnan(start_s) and (math.isnan(end_s) or start_s < end_s)
     nodes: list[str] = []
     if has_run:

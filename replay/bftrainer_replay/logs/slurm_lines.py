@@ -79,10 +79,10 @@ class RecordLines:
         return self._unfinished is not None
 
     def record(self, path: Path, number: int, line: str) -> tuple[int, str] | None:
-        """Take a line; return the record that it completes, with the number of its first line, or
-        None if more lines are missing.
+        """Take a line; return the record that it completes, or None if more lines are missing.
 
-        Raises :class:`InputFileError` for lines of a text that may look like jobs.
+        A record is (number of its first line, text). Raises :class:`InputFileError` for lines of a
+        text that may look like jobs.
         """
         if self._unfinished is not None:
             return self._append_line(self._unfinished, path, line)
@@ -107,8 +107,10 @@ class RecordLines:
     def _append_line(
         self, unfinished: _Unfinished, path: Path, line: str
     ) -> tuple[int, str] | None:
-        """Append a line to the unfinished record; return the record if it is now complete. Raises
-        :class:`InputFileError` if the line cannot belong to the record.
+        """Append a line to the unfinished record; return the record if it is now complete, else
+        None.
+
+        Raises :class:`InputFileError` if the line cannot belong to the record.
         """
         text = f"{unfinished.text}\n{line}"
         unfinished.lines += 1

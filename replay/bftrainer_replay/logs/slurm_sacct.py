@@ -306,8 +306,9 @@ class _Columns:
     def _job_times(
         self, fields: list[str], elapsed_s: float | None
     ) -> tuple[float, float, float, float]:
-        """Return the job's submit, eligible, start and end time. In a table with columns ``wait``
-        and ``run``, start and end follow from these durations.
+        """Return the job's submit, eligible, start and end time, in seconds since 1970 (NaN: none).
+
+        In a table with columns ``wait`` and ``run``, start and end follow from these durations.
         """
         submit_s, eligible_s, start_s, end_s = self._clock.in_order(
             (
@@ -355,8 +356,10 @@ class _Columns:
         return count
 
     def _take_tasks(self, job_id: str, n_tasks: int, has_run: bool) -> None:
-        """Reserve memory for the waiting tasks of an array that one record stands for; raise
-        :class:`BadLineError` if the record has run, since a task that ran has its own.
+        """Reserve memory for the waiting tasks of an array that one record stands for.
+
+        Raises :class:`BadLineError` if the record has run, since a task that ran has a record of
+        its own.
         """
         if has_run:
             raise BadLineError(
@@ -377,8 +380,10 @@ class _Columns:
             self._limited[fields[self._qos]] += 1
 
     def _read_shared(self, texts: tuple[str, ...]) -> _Shared:
-        """Parse the fields that many jobs have in common, and keep the result for records with the
-        same texts.
+        """Return the fields that many jobs have in common, parsed once for records with the same
+        texts.
+
+        ``texts`` are these fields in the order of ``self._shared``.
         """
         nodes, state, limit, partition, reason, requested, constraint, allocated, account, qos = (
             texts

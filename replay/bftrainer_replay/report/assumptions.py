@@ -36,8 +36,11 @@ def assumptions_chapter(
     trainings: Trainings,
     guesses: Mapping[str, str],
 ) -> Chapter:
-    """Return the chapter with one row per assumption of the report; ``guesses`` tells, by option of
-    the importer, what another value would change.
+    """Return the chapter with one row per assumption of the report, with the option that changes
+    it.
+
+    ``guesses`` tells, by option of the importer, what another value would change; for settings of
+    the replay, other replays tell it (``rows``).
     """
     base, trainers = rows[plan.base], trainings.trainers
     largest = max(trainer.max_nodes for trainer in trainers)
@@ -95,6 +98,7 @@ def assumptions_chapter(
     ]
     if not sample.is_whole:
         effect = f"{UsedNodes.of(base).share:.0%} used, {spread_text(base)}"
+        # A replay of pieces is the assumption to read first.
         choices.insert(0, ("Part of the log that is replayed", sample.text, "--full", effect))
     if window.note:
         choices.append(("Nodes", window.note, "", ""))

@@ -79,8 +79,9 @@ class ReportPlan:
 
 
 def plan_of(base: Cell, workloads: Sequence[str] = ()) -> ReportPlan:
-    """Plan the report's replays: ``base``, and one setting changed at a time. ``workloads`` have
-    one model each.
+    """Return the replays of a report: ``base``, and one setting changed at a time.
+
+    ``workloads`` are names of workloads with one model each.
     """
     # The pictures of the report show base: a replay with detail keeps all journal entries for them.
     # Other settings are compared by their totals; equal share, the reference, keeps its entries

@@ -332,8 +332,9 @@ def _job_labels(
 
 
 def _number_title(figures: ReportFigures, is_capped: bool) -> str:
-    """Return the title of :func:`number_picture`: what it shows of trainings against plain jobs, in
-    one claim.
+    """Return the title of :func:`number_picture`: one claim on trainings against plain jobs.
+
+    ``is_capped``: trainings can hold only a part of the idle nodes.
     """
     best = figures.plain[-1]
     if min(figures.work_share, best.share) > _NEARLY_ALL:
@@ -352,7 +353,7 @@ def _number_title(figures: ReportFigures, is_capped: bool) -> str:
 
 
 def _labeled_jobs(plain: Mapping[int, float], trainings: int) -> list[int]:
-    """Choose the numbers of plain jobs to label.
+    """Return the numbers of plain jobs to label.
 
     They are the number of trainings, if so many plain jobs do enough to be seen, and one more: the
     lowest number if that many do over half of the work, else the one nearest to two thirds of the
@@ -389,20 +390,22 @@ def _write_labels(
     points: Sequence[_Label],
     lines: Sequence[Sequence[tuple[float, float]]],
 ) -> None:
-    """Write the label of each point (x, share, words, style) at the nearest place where it touches
-    no line and no other label.
+    """Write the label of each point where it touches no line and no other label.
+
+    A point is (x, share, words, style); its label is at the nearest such place. ``lines`` are all
+    that is drawn, as points.
     """
     drawn = np.concatenate([_points_along(line, chart.wide) for line in lines])
     # The lowest points have the least room.
     for x, share, words, kind in sorted(points, key=lambda point: point[1]):
-        width, at = _LETTER * len(words), x / chart.wide
+        width, point_x = _LETTER * len(words), x / chart.wide
         left, base = (
             axis.ravel()
             for axis in np.meshgrid(np.linspace(0, 1 - width, 60), np.linspace(0.03, 0.96, 63))
         )
-        touches = np.zeros(len(left), dtype=np.bool_)
+        is_touching = np.zeros(len(left), dtype=np.bool_)
         for px, py in drawn:
-            touches |= (
+            is_touching |= (
                 (px > left - 0.01)
                 & (px < left + width + 0.01)
                 & (py > base - 0.03)
@@ -410,15 +413,15 @@ def _write_labels(
             )
         # The distance from the point to the label's edge, then to its middle; a place that touches
         # anything is worse than any other.
-        beside = np.maximum(np.maximum(left - at, at - left - width), 0)
+        beside = np.maximum(np.maximum(left - point_x, point_x - left - width), 0)
         over = np.maximum(np.maximum(base - share, share - base - _LINE), 0)
         penalty = (
             np.hypot(2 * beside, over)
-            + 0.05 * np.hypot(2 * (left + width / 2 - at), base - share)
-            + 9 * touches
+            + 0.05 * np.hypot(2 * (left + width / 2 - point_x), base - share)
+            + 9 * is_touching
         )
         best = int(penalty.argmin())
-        is_left = left[best] + width / 2 < at
+        is_left = left[best] + width / 2 < point_x
         place = (left[best] + width * is_left) * chart.wide
         chart.text(words, place, float(base[best]), kind=kind, anchor="end" if is_left else "start")
         corners = np.meshgrid(

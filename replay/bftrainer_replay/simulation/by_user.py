@@ -310,8 +310,9 @@ def _largest_demand(state: State) -> int:
 def _divided_pool(
     pool: frozenset[str], held: Mapping[str, frozenset[str]], counts: Mapping[str, int]
 ) -> dict[str, frozenset[str]]:
-    """Assign ``counts`` nodes of the pool to each user: first those that the user's trainers hold,
-    then free ones.
+    """Return the nodes of the pool that each user gets, ``counts`` of them.
+
+    First come those that the user's trainers hold, then free ones.
     """
     kept = {user: sorted(nodes)[: counts[user]] for user, nodes in held.items()}
     free = sorted(pool.difference(*kept.values()))

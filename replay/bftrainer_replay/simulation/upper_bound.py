@@ -142,8 +142,9 @@ def upper_bound(sizes: PoolSizes, trainers: Sequence[Trainer], max_parallel: int
 
 
 def _models_of(trainers: Sequence[Trainer]) -> tuple[list[int], list[_Model]]:
-    """Group the trainers by model (curve and sizes): return the place of each trainer's model, and
-    the models.
+    """Return the index of each trainer's model, and the models.
+
+    Trainers of one model have the same curve and sizes.
     """
     places: dict[tuple[Curve, tuple[int, ...]], int] = {}
     model_of_trainer = [
