@@ -107,7 +107,11 @@ def mean_completion_h(policy: Policy, load: float, seed: int) -> float:
 
 
 def factor_rows(label: str, hours: Mapping[str, float], why: str) -> list[PaperResult]:
-    """Compare the mean completion times with the paper's factors over AFS-L."""
+    """Return a row per baseline: its mean completion time over that of AFS-L, beside the paper's
+    factor.
+
+    ``hours`` are the mean completion times by policy; ``why`` explains a difference.
+    """
     return [
         PaperResult(
             f"{label}: {name} over afs-l",
@@ -181,8 +185,10 @@ def traced_rows(plan: ReproductionOptions, path: Path) -> list[PaperResult]:
 
 
 def _makespan_rows(label: str, results: Mapping[str, PolicyTimes]) -> list[PaperResult]:
-    """Compare the makespan and the use of the GPUs with the baselines': "reasonable and
-    outstanding in every respect" [AFS 5], without a number in our notes.
+    """Return rows on the makespan and the use of the GPUs under AFS-L and the baselines.
+
+    The paper says "reasonable and outstanding in every respect" [AFS 5], without a number in our
+    notes: these rows are for information.
     """
     best = results["afs-l"]
     return [

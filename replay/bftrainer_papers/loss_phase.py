@@ -57,7 +57,9 @@ class PhaseTimes:
 
 
 def train(setting: SpeedSetting, policy: Policy) -> PhaseTimes:
-    """Train both tasks to completion at a setting's speeds; return when they end."""
+    """Train both tasks to completion at a setting's speeds under a policy; return how long they
+    took.
+    """
     curve = Curve((1, 2, 3, 4), tuple(speed * SAMPLES_PER_S for speed in setting.speeds))
     tasks = tuple(
         Arrival(

@@ -173,8 +173,10 @@ def gain(
 
 
 def reproduce(plan: ReproductionOptions) -> Reproduction:
-    """Compare the allocators. Quick: three pool sizes, count 2, the first seed. Full: all pool
-    sizes, counts 1 to 3, all seeds and disturbances.
+    """Return the rows that compare the optimal allocator with the greedy one.
+
+    Quick: three pool sizes, 2 nodes assumed for each job, the first seed. Full: all pool sizes, 1
+    to 3 nodes, all seeds and disturbances.
     """
     seeds = tuple(plan.seeds) if plan.full else tuple(plan.seeds)[:1]
     rows = _by_pool(plan, 2.0, seeds, POOLS if plan.full else POOLS[::3])

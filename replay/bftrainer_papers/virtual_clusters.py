@@ -70,9 +70,11 @@ def _job_arrival(job: TracedJob, gpus: int, serial: float) -> Arrival:
 
 
 def virtual_clusters(path: Path, gpus: int) -> Sequence[VirtualCluster]:
-    """Read a trace of Philly; return the virtual clusters whose load on ``gpus`` GPUs is within
-    :data:`LOADS`, those with the fewest jobs first. Raises :class:`InputFileError` if there is
-    none.
+    """Return the virtual clusters of a trace of Philly that are neither nearly empty nor
+    overloaded.
+
+    That is, their load on ``gpus`` GPUs is within :data:`LOADS`. Those with the fewest jobs come
+    first. Raises :class:`InputFileError` if there is none.
     """
     jobs: dict[str, list[TracedJob]] = {}
     for job in read_trace(path).jobs:

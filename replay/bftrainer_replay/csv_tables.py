@@ -63,8 +63,10 @@ def csv_bytes(header: Sequence[object], rows: Iterable[Sequence[object]]) -> byt
 
 
 def read_table(path: Path) -> tuple[list[str], Iterator[CsvRow]]:
-    """Read a CSV file; return the header and an iterator over the rows. Both raise
-    :class:`InputFileError`.
+    """Return the header of a CSV file, and an iterator over its rows, which are read as it
+    advances.
+
+    Both raise :class:`InputFileError`.
     """
     reader = csv.reader(io.StringIO(read_text(path), newline=""))
     try:

@@ -130,8 +130,10 @@ class LimitedFile(io.RawIOBase):
         return len(data)
 
     def _check_limits(self) -> None:
-        """Raise :class:`InputFileError` if the content is too large, in all or relative to the
-        bytes read from the disk.
+        """Raise :class:`InputFileError` if the content is too large.
+
+        It may be so in all, or, against files that decompress to a multiple of their size, relative
+        to the bytes read from the disk.
         """
         if self._bytes_out > self._max_bytes:
             unpacked = " when decompressed" if self._decompressor else ""

@@ -146,8 +146,9 @@ def read_detail(values_by_name: dict[str, Any]) -> CellDetail:
 
 
 def _mean_runtimes(outcome: ReplayOutcome) -> dict[str, object]:
-    """Return the mean hours from admission to end of the trainers that ended, overall and by model:
-    the runtime of Tables 3 and 4.
+    """Return the mean hours from admission to end of the trainers that ended, overall and by model.
+
+    This is the runtime of Tables 3 and 4.
     """
     hours: dict[str, list[float]] = {}
     for run in outcome.runs:

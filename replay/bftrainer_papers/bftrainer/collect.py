@@ -131,7 +131,11 @@ def _solver_times(memo: Memo, grid: ExperimentGrid) -> Times:
 
 
 def _dependencies(inputs: Inputs, *cells: Cell) -> list[object]:
-    """Return what a result from these cells depends on: their windows, trainers and settings."""
+    """Return what a result from these cells depends on: hashes of logs and trainers, and the
+    settings.
+
+    Detail is left out, since it changes no result.
+    """
     return [
         [
             inputs.window_digests[cell.log],
@@ -143,7 +147,9 @@ def _dependencies(inputs: Inputs, *cells: Cell) -> list[object]:
 
 
 def _compare_by_event(memo: Memo, inputs: Inputs, plan: ExperimentPlan) -> Speedups:
-    """Compare MILP and equal share event by event (5.1.2)."""
+    """Return the comparison of MILP and equal share event by event (5.1.2), computed once and
+    stored.
+    """
 
     def compute() -> dict[str, object]:
         milp, equal = (
@@ -157,7 +163,7 @@ def _compare_by_event(memo: Memo, inputs: Inputs, plan: ExperimentPlan) -> Speed
 
 
 def _big_m(memo: Memo, inputs: Inputs, plan: ExperimentPlan) -> BigM:
-    """Evaluate Eqn 10 as printed: the loss on random problems, and in a replay."""
+    """Return what Eqn 10 as printed costs: on random problems, and in a replay; stored as well."""
 
     def compute() -> dict[str, object]:
         policy = policy_of(plan.base)

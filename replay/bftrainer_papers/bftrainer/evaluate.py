@@ -52,8 +52,9 @@ def _log_values(results: ExperimentResults) -> ClaimValues:
 
 
 def _curve_values(results: ExperimentResults) -> ClaimValues:
-    """Return the largest difference of our curves from those of Table 2, in thousand samples per
-    second.
+    """Return the largest difference of our curves from Table 2, in thousand samples per second.
+
+    NaN if no curve of ours is of a model of the table.
     """
     curves = {}
     for (_, workload, _), arrivals in results.inputs.arrivals.items():
@@ -76,8 +77,9 @@ def _solver_values(results: ExperimentResults) -> ClaimValues:
     """
     values = {}
     for name, cells in results.times.items():
-        took = np.concatenate([np.array(times) for times in cells.values()])
-        values[f"solve-{name}"] = 100 * float(np.mean(took < 1.0))
+        times_s = np.concatenate([np.array(times) for times in cells.values()])
+        # One second.
+        values[f"solve-{name}"] = 100 * float(np.mean(times_s < 1.0))
     if "highs" in results.times:
         largest = cell_name(results.grid.solver_trainers[-1], results.grid.solver_nodes[-1])
         values["solve-largest"] = float(np.median(results.times["highs"][largest]))
@@ -199,11 +201,14 @@ def _several_models_values(results: ExperimentResults) -> ClaimValues:
     differ under each objective.
     """
     plan = results.plan
-    fair = next(cell for cell in plan.parallel["scaling-efficiency"] if cell.max_parallel == 10)
-    hours = [results.runtime_h(fair, model) for model in RUNTIMES["scaling-efficiency"]]
+    efficiency_cell = next(
+        cell for cell in plan.parallel["scaling-efficiency"] if cell.max_parallel == 10
+    )
+    hours = [results.runtime_h(efficiency_cell, model) for model in RUNTIMES["scaling-efficiency"]]
     pairs = zip(*(plan.objectives[objective] for objective in OBJECTIVES), strict=True)
     values = {
         "fair-spread": max(hours) / min(hours),
+        # The gain must hold at every T_fwd: the smallest one counts.
         "u-fair": min(results.u(efficient) - results.u(plain) for plain, efficient in pairs),
     }
     for group, tail in ((plan.parallel, ""), (plan.parallel_short, "-10")):
@@ -219,8 +224,10 @@ def _several_models_values(results: ExperimentResults) -> ClaimValues:
 
 
 def _parallel_values(results: ExperimentResults) -> ClaimValues:
-    """Return the values of the claims on P_jmax (5.3, Fig. 14): U and the unoccupied nodes under
-    scaling efficiency, and the comparisons of :func:`_over_parallel` at both T_fwd.
+    """Return the values of the claims on P_jmax, the limit of concurrent trainers (5.3, Fig. 14).
+
+    They are U and the unoccupied nodes under scaling efficiency, and the comparisons of
+    :func:`_over_parallel` at both T_fwd.
     """
     cells = results.plan.parallel["scaling-efficiency"]
     by_count = {cell.max_parallel: cell for cell in cells}

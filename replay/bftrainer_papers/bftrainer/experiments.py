@@ -122,8 +122,10 @@ def order_of(log: EventLog, listed: Sequence[str] | None) -> tuple[str, ...]:
 
 
 def inputs_of(sources: ExperimentSources, grid: ExperimentGrid) -> Inputs:
-    """Make the windows and trainers of the experiments, by name: ``hpo-MODEL`` for each model, the
-    diverse trainers, and those of the base model with only R_up increased.
+    """Return the windows and trainers of the experiments, by name.
+
+    Trainers are ``hpo-MODEL`` for each model, the diverse trainers, and those of the base model
+    with only R_up (the cost of growing) increased.
     """
     windows = windows_of(sources)
     start_s = windows["week"].start_s

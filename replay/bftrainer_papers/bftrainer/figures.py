@@ -249,21 +249,22 @@ def _several_models_figures(results: ExperimentResults) -> tuple[Picture, ...]:
 def _runtime_figure(
     name: str, results: ExperimentResults, group: Mapping[str, Sequence[Cell]]
 ) -> Picture:
-    """Draw the mean runtimes by model at P_jmax 10 (Fig. 12)."""
-    at = 10
+    """Return the picture of the mean runtimes by model at P_jmax 10 (Fig. 12)."""
+    parallel_shown = 10
     hours: dict[str, dict[str, float]] = {}
     paper: dict[str, dict[str, float]] = {}
     for objective in OBJECTIVES:
-        cell = next(c for c in group[objective] if c.max_parallel == at)
+        cell = next(c for c in group[objective] if c.max_parallel == parallel_shown)
         hours_by_model = {model: results.runtime_h(cell, model) for model in RUNTIMES[objective]}
+        # NaN: no trainer of the model completed.
         hours[objective] = {model: h for model, h in hours_by_model.items() if h == h}
         paper[objective] = {
-            model: row[PARALLEL.index(at)] for model, row in RUNTIMES[objective].items()
+            model: row[PARALLEL.index(parallel_shown)] for model, row in RUNTIMES[objective].items()
         }
     rows = [
         (o, m, h, paper[o][m]) for o, model_hours in hours.items() for m, h in model_hours.items()
     ]
-    setting = f"P_jmax {at}, T_fwd {cell.forward_s:g} s"
+    setting = f"P_jmax {parallel_shown}, T_fwd {cell.forward_s:g} s"
     return Picture(
         name,
         runtimes_figure(hours, paper, setting),

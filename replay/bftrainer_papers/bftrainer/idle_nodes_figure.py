@@ -115,10 +115,12 @@ def _mean_text(nodes: float) -> str:
 def mean_shares(
     sizes: PoolSizes, window: LogWindow, hours: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the edges (s) of consecutive bars of ``hours`` from the window's start, the last cut
-    at its end, and the idle share in each bar.
+    """Return the edges (s) of consecutive bars, and the mean idle share of the cluster in each.
+
+    Bars are ``hours`` long from the window's start; the last one is cut at its end.
     """
     edges_s = np.append(np.arange(window.start_s, window.end_s, hours * 3600), window.end_s)
     node_s = np.concatenate(([0.0], np.cumsum(sizes.nodes * sizes.duration_s)))
+    # Idle node-seconds from the window's start to each edge.
     at_edges = np.interp(edges_s, np.append(sizes.start_s, window.end_s), node_s)
     return edges_s, np.diff(at_edges) / np.diff(edges_s) / window.machine_nodes

@@ -86,8 +86,10 @@ class ExperimentResults:
         return idle_node_s(self.inputs.windows[cell.log], self.done_s(cell)) / 3600
 
     def unoccupied(self, cell: Cell) -> float:
-        """Return what share of the idle node-hours until the last completion no trainer could use,
-        in percent: those on more nodes than P_jmax trainers of 64 nodes.
+        """Return the percentage of idle node-hours until the last completion that no trainer could
+        use.
+
+        They are those on more nodes than P_jmax trainers of 64 nodes.
         """
         window, until_s = self.inputs.windows[cell.log], self.done_s(cell)
         return (

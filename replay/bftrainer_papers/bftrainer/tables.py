@@ -77,8 +77,9 @@ def rank_correlation(first: np.ndarray, second: np.ndarray) -> float:
 def runtime_table(
     results: ExperimentResults, objective: str
 ) -> list[tuple[str, int, float, float, float, str, float]]:
-    """Return Table 3 (throughput) or 4 (scaling efficiency), a row per cell with its own verdict;
-    its last column is our hours at T_fwd 10 s.
+    """Return the rows of Table 3 (throughput) or 4 (scaling efficiency), each with its own verdict.
+
+    The last column is our hours at T_fwd 10 s.
     """
     table = []
     short = runtime_cells(results, objective, results.plan.parallel_short)

@@ -108,8 +108,9 @@ def _read_sources(options: BFTrainerOptions, path: Path) -> ExperimentSources:
 
 
 def _read_paper_log(path: Path, machine_nodes: int | None = None) -> EventLog:
-    """Read a log with the paper's definition of idle; ``machine_nodes`` is the size of the cluster
-    (None: that of the log).
+    """Return a log with idle nodes as the paper defines them.
+
+    ``machine_nodes`` is the size of the cluster (None: that of the log).
     """
     from bftrainer_replay.logs.open import open_log
     from bftrainer_replay.logs.source import ImportOptions

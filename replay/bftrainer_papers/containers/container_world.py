@@ -144,17 +144,21 @@ class WorkerWorld:
         return self.finished
 
     def observed(self) -> tuple[ContainerHost, ...]:
-        """Return the state that a policy may see: the containers of each worker, and its use of
-        processor and memory.
+        """Return what a policy may see of each worker: its containers, and how much of it is used.
+
+        The use is the mean of processor and memory, each at most 1.
         """
         seen = []
         for w in range(self.workers):
-            here = [run for run in self.running if run.worker == w]
-            containers = tuple(Container(r.job.id, _present_loss(r), r.used_s) for r in here)
-            processor = min(sum(r.job.demand for r in here), 1.0)
+            containers_here = [run for run in self.running if run.worker == w]
+            containers = tuple(
+                Container(r.job.id, _present_loss(r), r.used_s) for r in containers_here
+            )
+            processor = min(sum(r.job.demand for r in containers_here), 1.0)
             seen.append(
                 ContainerHost(
-                    containers, (processor + min(sum(r.job.memory for r in here), 1.0)) / 2
+                    containers,
+                    (processor + min(sum(r.job.memory for r in containers_here), 1.0)) / 2,
                 )
             )
         return tuple(seen)
@@ -189,7 +193,7 @@ class WorkerWorld:
         return run.share / (1 + self.contention * (together - 1))
 
     def _next_change(self) -> float:
-        """Return when the next container completes or ends its move."""
+        """Return when the next container completes or ends its move; infinity if none does."""
         times = [math.inf]
         for run in self.running:
             if run.paused_until_s > self.now_s:

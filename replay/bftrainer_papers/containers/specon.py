@@ -160,14 +160,16 @@ def target(
     tracked: Mapping[str, TrackedContainer],
     workers: Sequence[ContainerHost],
 ) -> int:
-    """Choose the worker for a container that moves, by [SpeCon Algorithm 4]: the one with the
-    lowest score; of several, ``home`` or else the lowest consumption.
+    """Return the worker to which a container moves, by [SpeCon Algorithm 4].
+
+    It is the one with the lowest score, the weighted number of its containers. Of several such, it
+    is ``home``, where the container is, or else the one with the lowest consumption.
     """
     score = scores(at, tracked, len(workers))
-    least = [w for w, value in enumerate(score) if value == min(score)]
-    if home in least:
+    lowest_scored = [w for w, value in enumerate(score) if value == min(score)]
+    if home in lowest_scored:
         return home
-    return min(least, key=lambda w: (workers[w].consumption, w))
+    return min(lowest_scored, key=lambda w: (workers[w].consumption, w))
 
 
 def rebalance(

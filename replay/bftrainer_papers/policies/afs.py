@@ -140,8 +140,10 @@ class AfsP:
     name: str = "afs-p"
 
     def decide(self, state: State, event: Event) -> tuple[Decision, object]:
-        """Divide the pool by what a further node gains; ties are drawn, so the memory is the state
-        of the random numbers.
+        """Divide the pool by what a further node gains each trainer, relative to its rate then.
+
+        If not all fit, those that have used the least node-time run first. Ties are drawn, so the
+        memory is the state of the random numbers.
         """
         seed = state.memory if isinstance(state.memory, int) else self.seed
 

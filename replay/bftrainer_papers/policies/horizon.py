@@ -107,7 +107,10 @@ _QUICK: Mapping[str, object] = {"mip_heuristic_effort": 0.0, "mip_detect_symmetr
 def _solve_with_heuristics(
     highspy: Any, milp: Milp, options: Mapping[str, object]
 ) -> HorizonSolution:
-    """Solve with heuristics, which find a solution within any bound on the search."""
+    """Return the solution with HiGHS's heuristics, which find one within any bound on the search.
+
+    Raises ``SolverError`` if they do not.
+    """
     solution = _solve_once(highspy, milp, options)
     if solution is None:
         raise SolverError(
@@ -119,7 +122,9 @@ def _solve_with_heuristics(
 
 
 def _solve_once(highspy: Any, milp: Milp, options: Mapping[str, object]) -> HorizonSolution | None:
-    """Solve once with these options; None if no solution was found."""
+    """Return the solution with these options; None if none was found within the bound on the
+    search.
+    """
     solver = highs.loaded(highspy, milp, "modelarts-optimal", options)
     solver.run()
     info = solver.getInfo()

@@ -72,6 +72,7 @@ class Shares:
     """
 
     def __init__(self, state: State, *, powers_of_two: bool, cap: int) -> None:
+        """Begin with the nodes that trainers hold; ``cap`` is the largest size of any."""
         self.state = state
         self.sizes = [sizes_of(admitted.trainer, powers_of_two, cap) for admitted in state.active]
         self.counts = [

@@ -44,8 +44,10 @@ class ModelArtsOptimal:
     needs: frozenset[Need] = frozenset({Need.LENGTH})
 
     def decide(self, state: State, event: Event) -> tuple[Decision, object]:
-        """Solve the model at scaling moments, and only serve the queue between them. The memory is
-        the time of the next scaling moment.
+        """Solve the model at scaling moments, and only serve the queue between them.
+
+        Scaling moments are ``interval_s`` apart. The memory is the time of the next one, at which
+        the policy asks to be called again.
         """
         next_s = state.memory if isinstance(state.memory, float) else state.at_s
         shares = Shares(state, powers_of_two=self.powers_of_two, cap=self.cap)

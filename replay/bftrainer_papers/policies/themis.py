@@ -50,7 +50,11 @@ class Contention:
     began: tuple[tuple[str, float], ...] = ()
 
     def then(self, state: State) -> Contention:
-        """Return the contention at a state's time, with the jobs of that state."""
+        """Return the number of jobs over time up to a state's time, with the jobs of that state.
+
+        The integral grows by the jobs that there were until now; new jobs begin at its present
+        value.
+        """
         job_s = self.job_s + self.count * (state.at_s - self.at_s)
         began = dict(self.began)
         return Contention(

@@ -102,8 +102,9 @@ def read_trace(path: Path, member: str | None = None, skip_bad: bool = False) ->
 
 
 def _chosen_text(path: Path, member: str | None) -> TextFile:
-    """Return the only file of an archive, or the only one whose name ends in ``member``; raises
-    :class:`InputFileError` if it is not the only one.
+    """Return the only file of an archive, or the only one whose name ends in ``member``.
+
+    Raises :class:`InputFileError` if there are several, or none.
     """
     texts = texts_of(path)
     chosen = texts
@@ -118,7 +119,10 @@ def _chosen_text(path: Path, member: str | None) -> TextFile:
 
 
 def _philly_job(line: int, cells: Cells) -> TracedJob:
-    """Parse a row of a Philly trace, which has dates and durations."""
+    """Return the job of a row of a Philly trace, which has dates and durations.
+
+    Jobs have no names there: they are named by their lines. Raises :class:`InvalidValueError`.
+    """
     try:
         at_s = parse_time(cells["timestamp"].strip())
     except (ValueError, OverflowError) as error:
@@ -135,7 +139,10 @@ def _philly_job(line: int, cells: Cells) -> TracedJob:
 
 
 def _pollux_job(_: int, cells: Cells) -> TracedJob:
-    """Parse a row of a Pollux workload, which has model names but no durations."""
+    """Return the job of a row of a Pollux workload, which has model names but no durations.
+
+    Raises :class:`InvalidValueError`.
+    """
     name, model = cells["name"].strip(), cells["application"].strip()
     if not name or not model or any(letter.isspace() for letter in name):
         raise InvalidValueError(

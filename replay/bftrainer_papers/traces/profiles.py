@@ -64,8 +64,9 @@ class Profiles:
     failed: int
 
     def of(self, hardware: str | None) -> tuple[Profile, ...]:
-        """Return the profiles for one type of hardware, which must be specified if there are
-        several.
+        """Return the profiles for one type of hardware; None will do if the file has only one.
+
+        Raises an error if it has several, or not this one.
         """
         kinds = sorted({profile.hardware for profile in self.profiles})
         if hardware is None and len(kinds) > 1:
@@ -80,7 +81,10 @@ class Profiles:
 
 
 def read_profiles(path: Path) -> Profiles:
-    """Read all profiles in a file; raises :class:`InputFileError` with file and line."""
+    """Return all profiles (measured throughput of models) in a file, in Gavel's or Sia's format.
+
+    Raises :class:`InputFileError` with file and line.
+    """
     texts = texts_of(path)
     if len(texts) == 1 and texts[0].text.lstrip()[:1] == "{":
         return _gavel_profiles(texts[0])

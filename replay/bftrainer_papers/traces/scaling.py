@@ -89,8 +89,9 @@ def scaling_of(
 
 
 def _one_batch(points: list[ProfilePoint]) -> tuple[int, list[ProfilePoint]]:
-    """Choose the batch size that was measured on most numbers of GPUs (of several, the largest);
-    return it and its points.
+    """Return the batch size that was measured on most numbers of GPUs, and its measurements.
+
+    Of several such sizes, it is the largest.
     """
     counts: defaultdict[int, set[int]] = defaultdict(set)
     for point in points:

@@ -107,6 +107,7 @@ def _account_sums(
     for part in queue.parts():
         start_s = queue.start_s[part].clip(window.start_s, window.end_s)
         end_s = queue.end_s[part].clip(window.start_s, window.end_s)
+        # NaN: the job never started.
         run_s = np.nan_to_num(end_s - start_s)
         waiting_s = queue.waited_s(part, window.start_s, window.end_s)
         wait_s = np.nan_to_num(queue.start_s[part] - queue.eligible_s[part]) * (run_s > 0)

@@ -183,7 +183,10 @@ def _work_of_pool_s(fragments: Fragments) -> float:
 
 
 def _fragment_lengths(fragments: Fragments) -> FragmentLengths:
-    """Compute quantiles of fragment lengths, and the shares of short fragments."""
+    """Return quantiles of the fragments' lengths, and the shares of those below 10 minutes.
+
+    A fragment is a period in which one node is idle.
+    """
     weights, node_s = fragments.weights, fragments.node_s
     is_short = fragments.length_s < SHORT_FRAGMENT_S
     first, median, third, p90 = fragments.quantiles_s(0.25, 0.5, 0.75, 0.9)

@@ -181,8 +181,9 @@ def idle_causes(window: LogWindow, max_work: int = MOST_WORK) -> IdleCauses | No
 def _node_h_by_cause(
     fitting: Fitting, moments_s: NDArray[np.float64], length_s: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Return the idle node-hours of each cause, if the state at each moment lasts for the length at
-    the same index.
+    """Return the idle node-hours of each cause of idleness.
+
+    The state at each moment is taken to last for the length at the same index.
     """
     node_s = np.zeros(len(_CAUSES))
     for at_s, seconds in zip(moments_s.tolist(), length_s.tolist(), strict=True):

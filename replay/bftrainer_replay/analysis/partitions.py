@@ -75,8 +75,10 @@ class PartitionFigures:
 
 
 def partitions_of(window: LogWindow) -> tuple[PartitionFigures, ...]:
-    """Measure the nodes of each device type in each partition, those with most idle node-hours
-    first; empty if the log has no partitions of named nodes.
+    """Return the figures of each device type in each partition, those with most idle node-hours
+    first.
+
+    Empty if the log has no partitions of named nodes.
     """
     facts = window.site.nodes
     if facts is None or not facts.partitions or window.span_s <= 0:
@@ -128,7 +130,9 @@ def _figures_by_type(
 
 
 def _mean_waiting(window: LogWindow) -> float:
-    """Return the mean number of waiting jobs over time."""
+    """Return the mean number of waiting jobs over time: the sum of their waits over the window's
+    length.
+    """
     assert window.queue is not None
     queue = window.queue
     waited_s = sum(

@@ -180,8 +180,9 @@ def joined_and_left(window: LogWindow) -> tuple[NDArray[np.int64], NDArray[np.in
 
 
 def pool_sizes_of(window: LogWindow) -> PoolSizes:
-    """Return the number of idle nodes from each event to the next, beginning with the initial
-    state.
+    """Return the number of idle nodes over time: from each event to the next.
+
+    It begins with the nodes that are idle at the window's start.
     """
     joined, left = joined_and_left(window)
     start_s = np.concatenate(([window.start_s], times_of(window.events)))

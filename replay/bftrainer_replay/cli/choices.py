@@ -36,8 +36,9 @@ _COMPRESSED = (".gz", ".bz2", ".xz")
 
 
 def folder_option(kind: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Give a command the option --out, a directory; if it is None, the command uses
-    :func:`folder_beside` with the same ``kind``.
+    """Return a decorator that gives a command the option --out, a directory.
+
+    If it is None, the command uses :func:`folder_beside` with the same ``kind``.
     """
     help_text = (
         f"Output directory.  [default: LOG-{kind} in the current directory, like "

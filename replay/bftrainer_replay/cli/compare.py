@@ -294,8 +294,10 @@ def _built_policies(
 def _replay_tasks(
     usable: Iterable[str], settings: Mapping[str, PolicySettings], solver: str
 ) -> list[RankTask]:
-    """Return the replays to run, one for each ``usable`` policy, by the names that
-    :func:`_built_policies` gave them ("bftrainer, soon": its objective follows).
+    """Return the replays to run, one for each ``usable`` policy, as tasks for other processes.
+
+    Policies have the names that :func:`_built_policies` gave them ("bftrainer, soon": its objective
+    follows).
     """
     from bftrainer_replay.comparison.rank_tasks import RankTask
 
@@ -338,7 +340,10 @@ def _trainers_of_pilot(
 
 
 def _built_policy(name: str, settings: PolicySettings, *, is_required: bool) -> Policy | None:
-    """Build a policy; None with a note if it cannot run on a pool, unless it ``is_required``."""
+    """Return a policy; None with a note if it cannot run on a pool of nodes.
+
+    If it ``is_required``, that is an error instead.
+    """
     from bftrainer.plugins import build_policy
 
     try:

@@ -225,7 +225,7 @@ def _computed_forecast(
     took_s: NDArray[np.float64],
     present: float | None,
 ) -> Forecast | None:
-    """Compute the forecast for one trainer or the whole queue; None if the log is too short.
+    """Return the forecast for one trainer or the whole queue; None if the log is too short.
 
     ``took_s[i]`` is the number of seconds until it was done in the replay that began at the past
     moment ``starts_s[i]``; both have one dimension. ``present`` is the pool of the last hour,

@@ -179,6 +179,7 @@ def _with_choice(
         machine_nodes: int | None,
         **others: Any,
     ) -> Any:
+        """Call the command's function with these values as one LogChoice."""
         importing = import_options(machine_nodes, {name: others.pop(name) for name in NAMES})
         logs = log if isinstance(log, tuple) else (log,)
         files = [_log_file(path, importing.max_bytes) for path in logs]
@@ -297,7 +298,7 @@ def _held_gpus(window: LogWindow, back_s: float) -> LogWindow:
 
 
 def _check_gpus(choice: LogChoice, log: EventLog) -> None:
-    """Refuse options that cannot be combined with a log in GPUs."""
+    """Raise :class:`UserError` for options that cannot be combined with a log in GPUs."""
     if log.gpus is None:
         raise UserError(
             f"{choice.log}: is in nodes, so --unit gpu cannot be used; expected an event log "

@@ -205,8 +205,10 @@ class UnparsedOutput:
             note(f"poll failed: {printable(str(error))}{self.keep(error)}")
 
     def keep(self, error: BFTrainerError) -> str:
-        """Write the output that could not be parsed to a file; return a hint to it in parentheses,
-        empty if the error has no output.
+        """Write the scheduler's output that could not be parsed to a file; return a hint to the
+        file.
+
+        The hint is in parentheses; empty if the error has no output, or enough of it has been kept.
         """
         answer = error.answer if isinstance(error, SchedulerError) else None
         if answer is None or self._count >= _KEPT_AT_MOST:

@@ -296,8 +296,9 @@ def other_guesses(choice: LogChoice, window: LogWindow) -> dict[str, str]:
 
 
 def _idle_share_text(words: str, choice: LogChoice, **changed: Any) -> str:
-    """Import the log with ``changed`` options, and say its idle share after ``words``; empty if
-    nothing is left of it.
+    """Return the idle share of the log imported with ``changed`` options, after ``words``.
+
+    Empty if nothing is left of the log.
     """
     from bftrainer_replay.analysis.window_fragments import pool_sizes_of
 

@@ -270,8 +270,9 @@ def _say_where_work_ran_out(summary: Summary) -> None:
 
 
 def curves_of(values: Sequence[str]) -> tuple[Mapping[str, Curve], bool]:
-    """Parse the values of ``--curves``, at most one file and one word: return the true curves by
-    model, and whether the policy has to learn them.
+    """Return the true throughput curves by model, and whether the policy has to learn them.
+
+    ``values`` are those of ``--curves``, at most one file and one word. Raises :class:`UserError`.
     """
     from bftrainer_replay.workload.curves import TABLE_2, read_curves
 

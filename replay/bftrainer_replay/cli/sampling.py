@@ -107,7 +107,7 @@ def replayed(
     costs: dict[tuple[object, ...], float] = {}
 
     def cost(task: Task) -> float:
-        """Estimate the seconds of a replay, for the progress bar."""
+        """Return about how many seconds a replay takes, for the progress bar."""
         cell = task.cell
         key = cell.log, cell.seed, cell.max_parallel
         # Workloads of one model each share the cost of the first workload: some take longer, others

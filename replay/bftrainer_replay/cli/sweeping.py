@@ -108,16 +108,18 @@ _MINUTE_S = 60.0
 def progress_over_time(
     start_s: float, end_s: float, clock: Callable[[], float] = time.monotonic
 ) -> Iterator[Callable[[str], Callable[[float], None]]]:
-    """Yield ``begin(what)``, which starts a progress bar and returns a function to call with the
-    time reached.
+    """Yield ``begin(what)``, which shows the progress of a computation from ``start_s`` to
+    ``end_s``.
 
-    Without a terminal, there is a line per tenth instead of the bar.
+    It starts a progress bar, and returns a function to call with the time reached. Without a
+    terminal, there is a line per tenth instead of the bar.
     """
     from rich.progress import TimeRemainingColumn
 
     with _progress_bars(TimeRemainingColumn()) as bars:
 
         def begin(what: str) -> Callable[[float], None]:
+            # No division by 0.
             length_s = max(end_s - start_s, 1e-9)
             if bars.disable:
                 lines = TenthLines(what, clock)
@@ -137,8 +139,10 @@ def progress_each_minute(what: str) -> AbstractContextManager[Callable[[float, f
 def progress_of_reading(
     files: Sequence[Path], clock: Callable[[], float] = time.monotonic
 ) -> Iterator[OnBytes | None]:
-    """Yield a function to call with the number of bytes read from the files: it shows a progress
-    bar on a terminal, and elsewhere a line per tenth. None for files that are read within seconds.
+    """Yield a function to call with the number of bytes read from the files, which shows the
+    progress.
+
+    None for files that are read within seconds.
     """
     total = sum(map(_file_bytes, files))
     if total < _LARGE_BYTES:

@@ -76,6 +76,8 @@ def workers_option_with(
     """
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        """Return the command with the option."""
+
         @where_option_with(text)
         @functools.wraps(function)
         def with_workers(*, where: str | None, **others: Any) -> Any:

@@ -56,6 +56,7 @@ def workload_options(function: Callable[..., Any]) -> Callable[..., Any]:
         workload: WorkloadKind,
         **others: Any,
     ) -> Any:
+        """Call the command's function with these values as one WorkloadTable."""
         from bftrainer_replay.sweep.inputs import WorkloadTable
 
         table = WorkloadTable(trainers=trainers, curves=curves, kind=workload, model=model)
@@ -78,8 +79,10 @@ def _max_parallel(
 def max_parallel_option(
     meaning: str, default: str
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Give a command --max-parallel (P_jmax), which is None if it is not a number; the help
-    describes that as ``default``.
+    """Return a decorator that gives a command --max-parallel (P_jmax, the trainers admitted at
+    once).
+
+    The value is None if it is not a number; the help describes that as ``default``.
     """
     return click.option(
         "--max-parallel",

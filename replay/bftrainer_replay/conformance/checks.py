@@ -157,8 +157,8 @@ def decision_on(policy: Policy, state: State) -> tuple[Decision, object]:
 
 
 def plans(scenario: Scenario, policy: Policy) -> list[tuple[tuple[int, ...], float | None]]:
-    """Replay a scenario; return the counts and wake-up time of every decision, each checked against
-    its state.
+    """Return the counts and wake-up time of every decision of a replay, each checked against its
+    state.
     """
     world = ReplayWorld(
         scenario.window,
@@ -247,8 +247,9 @@ def a_trainer(rng: random.Random, name: str, largest: int = 16) -> Trainer:
 
 
 def a_state(rng: random.Random, trainers: int, nodes: int, largest: int = 16) -> State:
-    """Draw a state with trainers in progress, some below their minimum as after a preemption; it
-    has no policy memory yet.
+    """Draw a state with trainers in progress; it has no policy memory yet.
+
+    Some trainers are below their minimum, as after a preemption.
     """
     free, active = [f"n{i:04d}" for i in range(nodes)], []
     for j in range(trainers):

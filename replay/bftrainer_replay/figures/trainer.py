@@ -97,8 +97,9 @@ def over_time_figure(name: str, history: History, metric: str | None = None) -> 
 
 
 def over_samples_figure(name: str, history: History, metric: str | None = None) -> Figure:
-    """Draw loss (and a metric) and speed over samples: what a rescale does to the training itself,
-    without the waiting.
+    """Draw a trainer's loss (and a metric) and speed over its samples.
+
+    This shows what a rescale does to the training itself, without the waiting.
     """
     points = history.points
     _, speed, reached = speeds(points)

@@ -74,8 +74,10 @@ def read(source: Source) -> None:
 def _add_row(
     source: Source, line: str, names: list[str], add_job: Callable[[Source, dict[str, str]], None]
 ) -> None:
-    """Split a line into its cells, and add them as a job; raises :class:`ValueError`. ``names`` are
-    the columns.
+    """Split a line into its cells, and add them as a job by ``add_job``; raises
+    :class:`ValueError`.
+
+    ``names`` are the columns.
     """
     try:
         cells = next(csv.reader([line]))
@@ -117,6 +119,7 @@ def _add_public_job(source: Source, cells: dict[str, str]) -> None:
     place = cells.get("location", "").strip()
     nodes: Sequence[int] | None = nodes_of(source, place) if place else None
     queue = cells.get("queue_name", "").strip()
+    # Without a place, no node is known to be of a queue.
     if queue and place:
         source.facts.add(JobFact.PARTITION)
     project = name_of(cells.get("project_name", ""))
@@ -141,7 +144,7 @@ def _iso_time(text: str) -> str:
 
 
 def _parse_number(cells: dict[str, str], key: str) -> float:
-    """Parse a cell as a number of 0 or more; raises :class:`BadLineError`."""
+    """Return a cell as a number of 0 or more; raises :class:`BadLineError`."""
     text = cells[key]
     try:
         value = float(text) if len(text) <= 32 else math.nan

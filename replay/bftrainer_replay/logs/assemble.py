@@ -138,10 +138,10 @@ def event_log_of(source: Source, format_name: str) -> EventLog:
 
 
 def _checked_table(source: Source, format_name: str) -> JobTable:
-    """Return the jobs of the log, checked to be of one cluster, without outliers and with ends for
-    jobs that ran beyond their limit (:mod:`.plausible`).
+    """Return the jobs of the log, without records that would bend every figure (:mod:`.plausible`).
 
-    Raises :class:`InputFileError` for a log without jobs.
+    Jobs are checked to be of one cluster; those dated far from all others are left out, and those
+    that ran beyond their limit get an end. Raises :class:`InputFileError` for a log without jobs.
     """
     rows = source.rows
     if source.lines.cut:

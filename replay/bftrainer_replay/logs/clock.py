@@ -88,7 +88,8 @@ class LogClock:
         self._repeated_after: dict[str, timedelta] = {}
 
     def seconds(self, text: str) -> float:
-        """Parse a time of the log as seconds since 1970 UTC; NaN where the scheduler had no time.
+        """Return a time of the log in seconds since 1970 UTC; NaN where the scheduler had no time.
+
         Raises ValueError for anything else.
         """
         # Nearly all times of a log are YYYY-MM-DDTHH:MM:SS: the start of ten minutes is looked up,

@@ -63,7 +63,7 @@ def place_jobs(table: JobTable, machine_nodes: int) -> tuple[JobTable, int]:
 
 
 def most_at_once(table: JobTable) -> int:
-    """Return the largest number of nodes busy at one time, if every job had the nodes that it asked
+    """Return the largest number of nodes busy at one time, if every job had as many as it asked
     for.
     """
     has_run = table.has_run

@@ -36,7 +36,9 @@ class NodePeriods:
         return float(np.dot(self.length_h, groups.weights[self.nodes]))
 
     def of_nodes(self, groups: NodeGroups) -> NodePeriods:
-        """Return the periods of nodes in place of those of their groups."""
+        """Return the periods of nodes, where these are of their groups: each is repeated for each
+        node.
+        """
         nodes_by_group = np.argsort(groups.of_node, kind="stable")
         ends = np.cumsum(groups.weights)
         counts = groups.weights[self.nodes]
@@ -136,8 +138,9 @@ def together(periods: Sequence[NodePeriods]) -> NodePeriods:
 def uncovered_parts(
     periods: NodePeriods, idle: NodePeriods, n_nodes: int, span: TrustedSpan
 ) -> NodePeriods:
-    """Return the parts of ``periods`` that ``idle``, which lies inside of them, does not cover;
-    ``n_nodes`` is the number of nodes.
+    """Return the parts of ``periods`` that ``idle`` does not cover.
+
+    ``idle`` lies inside of ``periods``; ``n_nodes`` is the number of nodes.
     """
     length = length_of(span)
     nodes = np.arange(n_nodes, dtype=np.int64)
@@ -214,7 +217,7 @@ def milliseconds(times: NDArray[np.float64], span: TrustedSpan) -> Ints:
 def _grouped_events(
     at_ms: Ints, group: Ints, leaves: NDArray[np.bool_], groups: NodeGroups, span: TrustedSpan
 ) -> GroupedEvents:
-    """Build one event for each time in the arrays of :func:`_joins_and_leaves`.
+    """Return the events of the pool: one for each time in the arrays of :func:`_joins_and_leaves`.
 
     An edge of the span that has no changes gets an event without changes.
     """

@@ -74,7 +74,10 @@ class LoggedNodes:
         return fit
 
     def device_type(self) -> list[str]:
-        """Return the devices of each node in words: ``gpu:a100 x4``, or ``no device``."""
+        """Return the devices of each node in words: ``gpu:a100 x4``, or ``no device``.
+
+        Amounts are shares of jobs, which are rounded up to whole devices.
+        """
         with_type = {name for name in self.devices if ":" in name}
         # A total ("gpu") is not listed beside the counts of its types ("gpu:a100").
         listed = {
@@ -219,8 +222,9 @@ class _NodeTimeline:
     def from_places(
         cls, members: NDArray[np.int32], start_s: NDArray[np.float64], end_s: NDArray[np.float64]
     ) -> _NodeTimeline:
-        """Sort the starts and ends of places by node and time; ``members`` is the node of each
-        place.
+        """Return the starts and ends of places (a job on a node), sorted by node and time.
+
+        ``members`` is the node of each place.
         """
         at_s = np.concatenate((start_s, end_s))
         node = np.concatenate((members, members))

@@ -109,8 +109,9 @@ def _add_record(
 
 
 def _split_record(line: str) -> list[str]:
-    """Split a record into its fields, without quotes: '"JOB_FINISH" "10.1" 5' -> JOB_FINISH, 10.1,
-    5. Raises :class:`BadLineError`.
+    """Return the fields of a record without quotes: '"JOB_FINISH" "10.1" 5' -> JOB_FINISH, 10.1, 5.
+
+    Raises :class:`BadLineError`.
     """
     fields: list[str] = []
     position, length = 0, len(line)

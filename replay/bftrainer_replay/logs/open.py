@@ -86,10 +86,10 @@ class OpenedLog:
 def open_log(
     path: Path, options: ImportOptions | None = None, on_bytes: OnBytes | None = None
 ) -> OpenedLog:
-    """Read a log of any format of :data:`FORMAT_NAMES`; raises :class:`InputFileError` with file
-    and line.
+    """Return the log of a file of any format of :data:`FORMAT_NAMES`, recognized by its content.
 
-    ``on_bytes`` is called with the numbers of bytes that are read, for a line of progress.
+    Raises :class:`InputFileError` with file and line. ``on_bytes`` is called with the numbers of
+    bytes that are read, for a line of progress.
     """
     options = options or ImportOptions()
     name = _format_name(path, options)
@@ -159,8 +159,9 @@ def _check_skipped(source: Source) -> None:
 
 
 def _opened_event_log(path: Path, log: EventLog) -> OpenedLog:
-    """Return an opened event log with its totals. If its nodes were simulated, as the prefix of
-    their names tells, the log gets a note on this.
+    """Return an opened event log with its totals.
+
+    If its nodes were simulated, as the prefix of their names tells, the log gets a note on this.
     """
     n_rows = len(log.events)
     totals = f"{path} is an event log: {counted(n_rows, 'row')} read, {n_rows:,} used, 0 skipped"

@@ -73,7 +73,11 @@ def recognizes(head: str) -> bool:
 
 
 def read(source: Source) -> None:
-    """Add the runs of all S, E and R records to the rows, and count records of other kinds."""
+    """Add the runs of all S, E and R records to the rows, count records of other kinds, add
+    remarks.
+
+    A log whose exec_host turns out not to name nodes is read again, without names.
+    """
     try:
         reader = _read_runs(source, has_names=True)
     except _NoNodesError as problem:
@@ -317,7 +321,9 @@ class _PbsReader:
         )
 
     def _run_needs(self, values: dict[str, str], node_count: int) -> tuple[float, int, int]:
-        """Return a run's time limit in seconds, and the numbers of its needs and use."""
+        """Return a run's time limit in seconds, and the numbers (of :class:`JobRows`) of its needs
+        and use.
+        """
         limit_s = elapsed_s(values.get("Resource_List.walltime", ""))
         queue = values.get("queue", "")[:255]
         cores, gpus = (
@@ -413,8 +419,9 @@ def _parse_count(values: dict[str, str], key: str) -> int:
 
 
 def _parse_hosts(place: str) -> dict[str, None]:
-    """Parse the host names in exec_host or exec_vnode, each once: "r1i0n3/0*8+r1i0n4/0" -> r1i0n3,
-    r1i0n4.
+    """Return the host names in exec_host or exec_vnode, each once.
+
+    "r1i0n3/0*8+r1i0n4/0" -> r1i0n3, r1i0n4. Raises :class:`BadLineError`.
     """
     names: dict[str, None] = {}
     for chunk in place.replace("(", "").replace(")", "").split("+"):
@@ -427,7 +434,11 @@ def _parse_hosts(place: str) -> dict[str, None]:
 
 
 def _numbered_hosts(place: str) -> list[str]:
-    """Parse ranges of node numbers: "3,7-9" -> nid00003, nid00007, nid00008, nid00009."""
+    """Return the names of nodes in ranges of their numbers: "3,7-8" -> nid00003, nid00007,
+    nid00008.
+
+    Raises :class:`BadLineError`.
+    """
     names: list[str] = []
     for piece in place.split(","):
         if len(piece) > 20:

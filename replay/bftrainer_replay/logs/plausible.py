@@ -144,8 +144,9 @@ def _latest_time(table: JobTable) -> float:
 
 
 def _remark_on_runaways(source: Source, n_jobs: int, beyond_node_h: float) -> None:
-    """Remark on jobs without an end whose time limit was over before the end of the log, and on the
-    node-hours that they would hold beyond it.
+    """Add a remark on jobs without an end whose time limit was over before the end of the log.
+
+    ``beyond_node_h`` are the node-hours that they would hold beyond it.
     """
     if source.options.runaways == KEEP:
         consequence = f"hold {beyond_node_h:,.0f} node-hours beyond it (--runaways keep)"

@@ -96,8 +96,10 @@ class Layout:
 
 
 def recognizes(head: str) -> bool:
-    """Return whether the head of a file is sacct output: a header with Start and End, with any
-    delimiter or in columns, or lines without a header that hold times.
+    """Return whether the head of a file is sacct output.
+
+    It is with a header that has Start and End, with any delimiter or in columns; or if lines
+    without a header hold times.
     """
     lines = [line for line in head.splitlines() if line and not line.startswith("#")][:2]
     if not lines:

@@ -297,8 +297,10 @@ def _submission_id(job: dict[str, Any], job_id: str) -> str:
 
 
 def _slurm_number(value: object) -> float:
-    """Return a number that Slurm writes as 5 or, in newer versions, as {"set": true, "number": 5};
-    NaN where it is not set, infinity for "infinite".
+    """Return a number of Slurm; NaN where it is not set, infinity for "infinite".
+
+    Slurm writes it as 5 or, in newer versions, as {"set": true, "number": 5}. Raises
+    :class:`BadLineError`.
     """
     if isinstance(value, dict):
         if value.get("infinite") is True:

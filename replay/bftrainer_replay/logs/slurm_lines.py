@@ -132,8 +132,8 @@ class RecordLines:
         return unfinished.number, text
 
     def _unfinished_problem(self, text: str) -> str:
-        """Say what is wrong with an unfinished record, of which ``text`` was read, that no line
-        completes.
+        """Return what is wrong with an unfinished record that no line completes; ``text`` was read
+        of it.
         """
         if self._layout.delimiter != "|":
             return "has a quote that is not closed, expected the complete table"
@@ -151,8 +151,10 @@ class RecordLines:
         return text.count("|") + 1
 
     def _is_open(self, text: str) -> bool:
-        """Return whether the record goes on in the next line: in CSV, within quotes; between bars,
-        if it breaks off within or after the first column of text.
+        """Return whether the record goes on in the next line.
+
+        In CSV, it does within quotes; between bars, if it breaks off within or after the first
+        column of text.
         """
         if self._layout.delimiter != "|":
             return '"' in text and _has_open_quote(text, self._layout.delimiter)

@@ -81,9 +81,10 @@ def needs_of(
     account: str = "",
     qos: str = "",
 ) -> JobNeeds:
-    """Return what a job asks of each of its ``nodes`` nodes; ``tres`` is ReqTRES, such as
-    ``billing=8,cpu=8,gres/gpu=2,node=1``. Raises :class:`BadLineError` for a partition or a
-    constraint that cannot be a name.
+    """Return what a job asks of each of its ``nodes`` nodes, and why it waits.
+
+    ``tres`` is ReqTRES, such as ``billing=8,cpu=8,gres/gpu=2,node=1``. Raises :class:`BadLineError`
+    for a partition or a constraint that cannot be a name.
     """
     if (
         not partition.isascii()

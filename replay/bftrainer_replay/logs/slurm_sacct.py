@@ -91,8 +91,9 @@ class _Reader:
             self._take_record(*record)
 
     def _begin_with(self, number: int, line: str) -> bool:
-        """Begin the table with its first line, which shows the layout; return whether the line is a
-        header, not a job.
+        """Begin the table with its first line; return whether the line is a header, not a job.
+
+        The line shows the layout: which columns the table has.
         """
         layout_of = slurm_columns.renamed if self._named_columns else slurm_columns.layout_of
         layout = layout_of(self._source, number, line)
@@ -103,7 +104,7 @@ class _Reader:
 
     def finish(self) -> None:
         """Take the end of the file: add the record that is still incomplete, and remarks on the
-        whole log.
+        log.
         """
         if self._lines is not None and (record := self._lines.rest()) is not None:
             self._take_record(*record)
@@ -133,7 +134,9 @@ class _Reader:
 
     def _repeated_header(self, number: int, line: str) -> None:
         """Take a header after the first, as in a file to which months were written one after
-        another; if its columns differ, they hold for the records that follow.
+        another.
+
+        If its columns differ, they hold for the records that follow.
         """
         self._source.tally.read += 1
         self._source.tally.ignore("repeated headers")
@@ -428,8 +431,9 @@ class _Columns:
             )
 
     def _remark_on_texts(self, columns: str) -> None:
-        """Remark that text of users in these columns can look like records; make it a warning if
-        job ids repeat, a sign that some did.
+        """Add a remark that text of users in these columns can look like records.
+
+        It is a warning if job ids repeat, a sign that some did.
         """
         repeated = self._runs.repeated_ids()
         if repeated:

@@ -312,6 +312,7 @@ def _remarks_on_quiet(spans: list[Span], length_s: float) -> list[str]:
 
 def _gaps_without_jobs(table: JobTable, start_s: float, end_s: float) -> list[Span]:
     """Return the parts of [start_s, end_s] in which no job runs."""
+    # Without them, there would be no gap before the first job or after the last.
     edges = np.array([(start_s, end_s), (start_s, end_s)])  # two periods without length
     busy = [
         _merged_periods(np.clip((starts, ends), start_s, end_s)) for starts, ends, _ in table.runs()
@@ -322,8 +323,9 @@ def _gaps_without_jobs(table: JobTable, start_s: float, end_s: float) -> list[Sp
 
 
 def _merged_periods(periods: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Merge periods (a row of starts, a row of ends) that overlap or touch; return them in order of
-    time.
+    """Return periods (a row of starts, a row of ends), merged where they overlap or touch.
+
+    They are in order of time.
     """
     starts, ends = periods[:, np.argsort(periods[0], kind="stable")]
     latest_ends = np.maximum.accumulate(ends)

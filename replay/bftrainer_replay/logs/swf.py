@@ -54,7 +54,7 @@ def recognizes(head: str) -> bool:
 
 
 def read(source: Source) -> None:
-    """Read the header and add all rows as jobs."""
+    """Read the header of an SWF log, and add all rows as jobs."""
     tally = source.tally
     header: dict[str, int] = {}
     reader: _Rows | None = None
@@ -67,6 +67,7 @@ def read(source: Source) -> None:
         reader = reader or _Rows(source, header)  # the header is complete at the first row
         tally.take(number, line, reader.row, line)
     if reader is not None:
+        # A log of a part of the jobs has gaps in its job numbers.
         source.missing_ids = missing_share(np.frombuffer(reader.ids, dtype=np.float64))
 
 

@@ -195,11 +195,12 @@ def _notice_s(variables: Mapping[str, str]) -> float:
 
 
 def _write_notice(directory: TrainerDirectory, fragment_id: str) -> None:
-    """Append to a trainer's file that this fragment is preempted, for its driver to read."""
+    """Append a line to a trainer's file of preemptions, for its driver to read."""
     line = json.dumps({"fragment": fragment_id}).encode() + b"\n"
     with suppress(OSError):  # a trainer that cannot be told repeats work
         descriptor = os.open(
             directory.preempted,
+            # The folder is the trainer's: no link is followed, and a pipe does not block.
             os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC,
         )
         try:

@@ -257,6 +257,7 @@ class TraceSite:
     runs_here = True
 
     def build(self, config: PilotConfig, state_dir: Path, clock: Clock) -> Site:
+        """Return the site: a log that is played back, as scheduler and as holder of nodes."""
         table = _trace_table(config)
         cluster = TraceCluster(state_dir, read_timeline(table), config.times.lease_s, clock)
 

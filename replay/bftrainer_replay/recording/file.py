@@ -185,8 +185,9 @@ class RecordFile:
         self._append_bytes(csv_bytes(row, ()))
 
     def _append_bytes(self, data: bytes) -> None:
-        """Append with one write and flush it to disk; undo an incomplete write. Raises
-        :class:`StoreError`.
+        """Append with one write and flush it to disk; undo an incomplete write.
+
+        Raises :class:`StoreError`.
         """
         try:
             if os.write(self._descriptor, data) != len(data):

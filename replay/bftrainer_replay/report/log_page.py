@@ -141,7 +141,7 @@ def _settings_chapter(plan: ReportPlan, rows: Mapping[Cell, SweepRow]) -> Chapte
     base = rows[plan.base]
 
     def row(replay: SweepRow) -> tuple[str, ...]:
-        """Return the row of one replay: its settings, and its results beside those of ``base``."""
+        """Return the row of one replay: its settings, and its results beside those of the base."""
         cell, work = replay.cell, one_node_hours(replay) / (one_node_hours(base) or 1.0)
         mean = replay.result["mean_runtime_h"]
         return (

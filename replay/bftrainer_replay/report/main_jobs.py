@@ -110,7 +110,10 @@ def main_jobs_row(effect: MainJobsEffect) -> str:
 
 
 def wait_box(effect: MainJobsEffect) -> Box | None:
-    """Return the box with the delay of main jobs at this site; None where the log does not tell."""
+    """Return the box (a figure at the top) with the delay of main jobs at this site.
+
+    None where the log does not tell.
+    """
     outcome = effect.outcome
     if outcome is None:
         return None

@@ -109,8 +109,9 @@ def plan_of(base: Cell, workloads: Sequence[str] = ()) -> ReportPlan:
 
 
 def worst_and_best(trainers: Sequence[Trainer]) -> list[str]:
-    """Return the models whose largest size gains least and most over one node; none if there is
-    only one.
+    """Return the models whose largest size gains least and most over one node.
+
+    Empty if there is only one model.
     """
     gains = {
         trainer.model: trainer.curve.at(trainer.max_nodes) / one_node_rate(trainer)

@@ -98,8 +98,9 @@ def used_spread(row: SweepRow) -> float:
 
 
 def usable_shares(row: SweepRow) -> tuple[float, ...]:
-    """Return, for each piece, the share that training uses of the node-hours which this number of
-    trainers can use at most.
+    """Return, for each piece of the log, the share of the usable node-hours that training uses.
+
+    Usable are those that this number of trainers can use at most.
     """
     pieces = [(UsedNodes.of(part), part.usable_node_h) for part in row.parts]
     return tuple(

@@ -223,8 +223,9 @@ class ByUser(Wrapped):
     def _claims_by_user(
         self, state: State, wants: Mapping[str, int], held: Mapping[str, int], *, is_short: bool
     ) -> dict[str, Sharer]:
-        """Return, for each user, what the user's pilot tells the others: the nodes that it wants
-        and holds (:class:`Sharer`).
+        """Return, for each user, what the user's pilot tells the others: what it wants and holds.
+
+        ``is_short``: it finds no idle node.
         """
         smallest: dict[str, int] = {}
         for trainer in _all_trainers(state):
@@ -325,7 +326,7 @@ def _divided_pool(
 
 
 def _on_nodes(state: State, nodes: frozenset[str]) -> State:
-    """Restrict a state to these nodes of the pool."""
+    """Return a state restricted to these nodes of the pool, as the pilot of one user sees it."""
     return replace(
         state,
         pool=nodes,

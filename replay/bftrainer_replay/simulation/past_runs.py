@@ -62,7 +62,7 @@ def even_starts(log: LogWindow) -> Iterator[float]:
 
 
 def without_gaps(log: LogWindow) -> LogWindow:
-    """Cut the gaps out of a log: its clock stands still in them, so later events move forward."""
+    """Return a log without its gaps: its clock stands still in them, and later events move."""
 
     if not log.gaps:
         return log

@@ -243,7 +243,10 @@ class ReplayedTrainer:
             self.waits_since_s = at_s
 
     def rescale(self, after: Nodes, at_s: float) -> None:
-        """Move the trainer to the nodes ``after`` by a planned rescale, and charge its cost."""
+        """Move the trainer to the nodes ``after`` by a planned rescale, and charge its cost.
+
+        Under ``paper`` costs, that is a lump of samples, else a stall.
+        """
         self.settle(at_s)
         self.rescales += 1
         self.waited_s = self.longest_wait_s(at_s)
@@ -276,8 +279,8 @@ class ReplayedTrainer:
         self.refresh()
 
     def longest_wait_s(self, at_s: float) -> float:
-        """Return the longest time at 0 nodes between the trainer's admission and ``at_s``, or its
-        end.
+        """Return the longest time without nodes between the trainer's admission and ``at_s``, or
+        its end.
         """
         since_s = self.admitted_s if self.started_s is None else self.waits_since_s
         if self.nodes or self.finished_s is not None or since_s is None:
@@ -377,8 +380,9 @@ class ReplayedPool(ReplayedTrainer):
 
 
 def _with_stall_costs(trainer: Trainer, model: CostModel) -> Trainer:
-    """Return the trainer with its costs as the model charges them as stalls; ``delay`` has a start
-    only.
+    """Return the trainer with its costs as the model charges them as stalls.
+
+    ``delay`` has no stalls: new nodes only take time to start.
     """
     charged = model.costs_of(trainer)
     if model is CostModel.DELAY:

@@ -201,8 +201,9 @@ class ReplayWorld:
         )
 
     def _present_losses(self, done: tuple[tuple[str, float], ...]) -> tuple[tuple[str, float], ...]:
-        """Return the present loss of each trainer, as an evaluation function of its progress; a
-        trainer without a loss curve, or before its first sample, reports none.
+        """Return (trainer, loss) as trainers report them now; ``done`` has their samples.
+
+        A trainer without a loss curve, or before its first sample, reports none.
         """
         if not self._curves:
             return ()
@@ -233,8 +234,9 @@ class ReplayWorld:
         return max(self._arrivals[self._arrival_index].at_s, self.window.start_s)
 
     def _change_pool(self) -> PoolChanged:
-        """Apply the next change of the pool: trainers lose the nodes that leave."""
+        """Apply the next change of the pool, and return it; trainers lose the nodes that leave."""
         self._change_index += 1
+        # The first change is the state at the window's start.
         if self._change_index == 0:
             return PoolChanged(joined=self.window.initial)
         event = self.window.events[self._change_index - 1]

@@ -128,7 +128,7 @@ def each_once(tasks: Iterable[Task]) -> tuple[Task, ...]:
 
 
 def _window_digest(window: LogWindow) -> str:
-    """A hash of all that a replay uses of a window."""
+    """Return a hash of all that a replay uses of a window."""
     head = (window.start_s, window.end_s, sorted(window.initial))
     events = (
         (event.at_s, sorted(event.change.joined), sorted(event.change.left))

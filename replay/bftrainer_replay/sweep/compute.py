@@ -47,8 +47,9 @@ def compute(task: Task, inputs: Inputs) -> Result:
 
 
 def _part_of_pilot(whole: Scenario, number: int, split: int) -> Scenario:
-    """Return the scenario of pilot ``number`` of ``split``: its nodes, its trainers and its part of
-    P_jmax.
+    """Return the scenario of one of ``split`` pilots: every so-many-th node and trainer.
+
+    P_jmax, the limit of concurrent trainers, is divided as well.
     """
     names = {name for event in whole.window.events for name in event.change.joined}
     window = of_nodes(whole.window, sorted(names | whole.window.initial)[number::split])

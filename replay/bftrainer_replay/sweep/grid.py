@@ -141,7 +141,7 @@ class GridSweep:
         return each_once(task(cell, self.inputs) for cell in self.cells)
 
     def cost_s(self, planned: Task) -> float:
-        """Estimate how many seconds a task takes on one core, for the progress bar."""
+        """Return about how many seconds a task takes on one core, for the progress bar."""
         cell = planned.cell
         key = cell.log, cell.workload, cell.seed, cell.max_parallel
         if key not in self._costs_s:

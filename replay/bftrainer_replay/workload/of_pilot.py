@@ -205,7 +205,7 @@ class _JournalPool:
 
     def window(self, end_s: float) -> LogWindow | None:
         """Return the window from the first change to ``end_s``; None if there is no change before
-        ``end_s``.
+        that.
         """
         if not self.changes or self.changes[0].at_s >= end_s:
             return None
