@@ -70,11 +70,10 @@ def _job_arrival(job: TracedJob, gpus: int, serial: float) -> Arrival:
 
 
 def virtual_clusters(path: Path, gpus: int) -> Sequence[VirtualCluster]:
-    """Return the virtual clusters of a trace of Philly that are neither nearly empty nor
-    overloaded.
+    """Return the virtual clusters of a trace of Philly with a load within :data:`LOADS`.
 
-    That is, their load on ``gpus`` GPUs is within :data:`LOADS`. Those with the fewest jobs come
-    first. Raises :class:`InputFileError` if there is none.
+    The load is that on ``gpus`` GPUs. Those with the fewest jobs come first. Raises
+    :class:`InputFileError` if there is none.
     """
     jobs: dict[str, list[TracedJob]] = {}
     for job in read_trace(path).jobs:

@@ -78,7 +78,7 @@ def _solver_values(results: ExperimentResults) -> ClaimValues:
     values = {}
     for name, cells in results.times.items():
         times_s = np.concatenate([np.array(times) for times in cells.values()])
-        # One second.
+        # Solved within a second.
         values[f"solve-{name}"] = 100 * float(np.mean(times_s < 1.0))
     if "highs" in results.times:
         largest = cell_name(results.grid.solver_trainers[-1], results.grid.solver_nodes[-1])
@@ -311,8 +311,8 @@ def _replayer_values(results: ExperimentResults) -> ClaimValues:
         for arrival in results.inputs.arrivals_of(plan.base)[: plan.base.max_parallel]
         if arrival.at_s <= results.week.start_s
     ]
-    # The largest throughput for the time of one scale-up: what the first trainers lose at the start
-    # of our replay, whereas the authors' replayer begins with a random allocation.
+    # The authors' replayer begins with a random allocation and charges R_up for it; ours begins
+    # without one. At the largest throughput, this is the most that it can cost.
     paid = sum(trainer.scale_up_s * max(trainer.curve.per_s) for trainer in at_start)
     spacing = {}
     if results.trainers_from_table and gaps.sum() > 0:

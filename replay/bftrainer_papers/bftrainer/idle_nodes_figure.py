@@ -37,7 +37,7 @@ def idle_nodes_figure(window: LogWindow) -> Figure:
     # The shortest bars that are not too many for their labels.
     hours = next((h for h in _BAR_HOURS if figures.span_h <= h * _MOST_BARS), _BAR_HOURS[-1])
     edges_s, shares = mean_shares(sizes, window, hours)
-    # Sizes without length, which another event at the same time replaces, are no peak.
+    # Sizes that last for no time are no peak.
     peak_s = float(sizes.start_s[np.argmax(np.where(sizes.duration_s > 0, sizes.nodes, -1))])
     span = f"{figures.span_h:.3g} h" if figures.span_h < 48 else f"{figures.span_h / 24:.3g} days"
     figure, (area, bars) = sheet(

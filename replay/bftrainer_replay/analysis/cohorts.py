@@ -148,7 +148,7 @@ def fitted(counts: CohortHits) -> CohortModel | None:
             best_likelihood = float(log_likelihood.max())
             first_s = float(_FIRST_S[int(log_likelihood.argmax())])
             constants = (first_s, float(knee_s), float(late))
-    # Two digits: more are not determined by a log.
+    # The constants are rounded to two digits.
     first_s, knee_s, late = (float(f"{constant:.2g}") for constant in constants)
     model = CohortModel(first_s, knee_s, late)
     mean_s = np.array([model.mean_to_hit_s(age) for age in age_s])

@@ -56,8 +56,8 @@ def doubts_of(window: LogWindow, figures: Characteristics) -> IdleDoubts:
 def _idle_bounds(window: LogWindow) -> Iterator[IdleBound]:
     """Yield other readings of the log's idle share, each with the condition under which it holds.
 
-    With jobs that share nodes, the importer gave them; without the nodes that ran no job for long,
-    the share is computed as if these were not part of the cluster.
+    Those for jobs that share nodes are from the importer. One more holds if nodes that ran no job
+    for long were out of service: this time then counts neither as idle nor as time of the cluster.
     """
     yield from window.site.bounds
     silent = window.site.silent

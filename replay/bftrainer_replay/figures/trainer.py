@@ -143,7 +143,7 @@ def _draw_values(
         else:
             marker = "." if len(values) < 40 else None
             axes.plot(at, values, color=ORANGE, linewidth=1.5, marker=marker)
-        # On a linear axis, the later part of such a curve would be a flat line.
+        # A loss that falls to less than a twentieth is drawn on a logarithmic axis.
         if values.min() > 0 and values.max() / values.min() > 20:
             axes.set_yscale("log")
     if metric is not None:

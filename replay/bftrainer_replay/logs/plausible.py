@@ -41,7 +41,7 @@ def without_outliers(source: Source, table: JobTable) -> JobTable:
     )
     first_s, last_s = _range_without_outliers(times.packed.copy())
     in_bulk = (times.packed >= first_s) & (times.packed <= last_s)
-    # A job submitted after the last start has a wrong submit time.
+    # A submission after the last time of all others is as wrong.
     keep = in_bulk & (table.submit_s.packed <= last_s)
     if not keep.all():
         outliers_s = times[~keep]
