@@ -327,8 +327,9 @@ def _makespan_row(label: str, paper_s: float | None, span: float, free_span: flo
 
 
 def _usage_rows(contention: float) -> list[PaperResult]:
-    """Compare the processor shares of the first two jobs while only they run [FlowCon Figs. 6.5,
-    6.6].
+    """Return the processor shares of the first two jobs while only they run, beside the thesis's.
+
+    [FlowCon Figs. 6.5, 6.6], under free competition and under FlowCon.
     """
     jobs = three_jobs(contention)
     runs = (usage(jobs, contention, None), usage(jobs, contention, Rules(0.05, 20.0)))
@@ -346,7 +347,7 @@ def _usage_rows(contention: float) -> list[PaperResult]:
 
 
 def _jitter_row(seeds: Sequence[int], contention: float) -> PaperResult:
-    """Compare how much the processor shares of ten jobs change, under FlowCon and free."""
+    """Return a row on how much the processor shares of ten jobs change, under FlowCon and free."""
     totals = [0.0, 0.0]
     for seed in seeds:
         jobs = random_jobs(10, seed)

@@ -238,7 +238,7 @@ def effect_row(what: str, paper: float, ours: float, limit: float, why: str = ""
 
 
 def sooner_row(label: str, paper: float, changes: Sequence[SpeConChanges]) -> PaperResult:
-    """Compare the share of jobs that finish sooner, in percent."""
+    """Return the row on the percentage of jobs that finish sooner under SpeCon."""
     return PaperResult(
         f"{label}: jobs that finish sooner",
         paper,
@@ -341,8 +341,9 @@ def random_times(number: int, within_s: float, seed: int) -> Sequence[float]:
 
 
 def usage_rows(seeds: Sequence[int], scale: float) -> list[PaperResult]:
-    """Compare how 30 jobs are spread over 4 workers [SpeCon Figs. 6.21, 6.22], and how much of the
-    workers is used [SpeCon Figs. 6.23, 6.24].
+    """Return rows on how evenly 30 jobs are spread over 4 workers, and how much of these is used.
+
+    They compare SpeCon with the default scheduler [SpeCon Figs. 6.21 to 6.24].
     """
     usages = []
     for policy in (None, SpeCon()):

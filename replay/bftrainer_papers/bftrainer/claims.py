@@ -60,8 +60,10 @@ def _paper_claim(
     sign: int = 0,
     signed: bool = False,
 ) -> PaperResult:
-    """State a claim of the paper: what, the published value (None: none), and the tolerance for
-    ours, which is not known yet.
+    """Return a row for a claim of the paper, in which our value is missing yet (NaN).
+
+    ``what`` is its label, ``paper`` the published value (None: none), and ``tolerance`` that for
+    ours.
     """
     return PaperResult(what, paper, math.nan, unit, tolerance, sign, signed)
 

@@ -98,7 +98,7 @@ def idle_nodes_figure(window: LogWindow) -> Figure:
 
 
 def _shaded_text(window: LogWindow) -> str:
-    """Say what the shaded spans are; empty without any."""
+    """Return a sentence on what the shaded spans are; empty without any."""
     kinds = [
         name
         for name, spans in (("outages", window.outages), ("gaps in the record", window.gaps))

@@ -80,7 +80,10 @@ def runtimes_figure(
 
 
 def _reading_text(hours: Mapping[str, Mapping[str, float]]) -> str:
-    """Say how much longer the slowest model takes than the fastest, under every objective."""
+    """Return a sentence on how much longer the slowest model takes than the fastest.
+
+    It has a part for each objective.
+    """
     phrases = []
     for objective, hours_of_model in hours.items():
         if not hours_of_model:

@@ -17,8 +17,9 @@ def requested(trainer: Trainer) -> int:
 
 
 def first_fit(state: State, order: list[int]) -> tuple[int, ...]:
-    """Give trainers their requested sizes in the given order; one that does not fit the nodes still
-    free gets none.
+    """Return the nodes of each trainer: its requested size, given in this order, or 0.
+
+    A trainer that does not fit the nodes still free gets none; later ones may fit.
     """
     free, counts = len(state.pool), [0] * len(state.active)
     for j in order:

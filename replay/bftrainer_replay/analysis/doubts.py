@@ -70,7 +70,7 @@ def _idle_bounds(window: LogWindow) -> Iterator[IdleBound]:
 
 
 def _lacks_jobs(window: LogWindow, figures: Characteristics) -> str:
-    """Say that the log seems to lack jobs, and why; empty if there is no sign of that."""
+    """Return a text that the log seems to lack jobs, and why; empty if there is no sign of that."""
     signs = (*window.site.missing_jobs, *_unfilled_idle_sign(window, figures))
     if not signs:
         return ""

@@ -55,12 +55,13 @@ class GpuHours:
         return rows
 
     def sentence(self) -> str:
-        """Say what share of the GPU-hours is idle, and where."""
+        """Return sentences on what share of the GPU-hours is idle, and where."""
         if not self.idle_h:
             return "No GPU is ever idle."
         places = [
             f"{hours / self.idle_h:.1%} {place}"
             for place, hours in self.rows()
+            # Indented places are parts of the one above them.
             if not place.startswith(" ")
         ]
         large_h = sum(hours for size, hours in self.parts_h.items() if size >= 4)

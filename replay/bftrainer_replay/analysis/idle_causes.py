@@ -114,7 +114,10 @@ class IdleCauses:
 
 
 def explained(causes: IdleCauses, debounce_s: float) -> tuple[str, ...]:
-    """Say how the causes were determined, for the reader of a table of them."""
+    """Return sentences on how the causes were determined, for the reader of a table of them.
+
+    Waits under ``debounce_s`` do not count.
+    """
     judged = causes.dialect.translated(
         "A job fits if enough nodes are idle in one of its partitions that have its devices "
         "and features and, as it turned "

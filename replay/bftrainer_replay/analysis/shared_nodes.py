@@ -47,7 +47,7 @@ class SharedNodes:
     kinds: tuple[IdleResource, ...]
 
     def sentence(self) -> str:
-        """Say how much of each kind is idle, and how much of that a pilot can hold."""
+        """Return sentences on how much of each kind is idle, and how much a pilot can hold."""
         phrases = [
             f"{_hours_unit(resource.kind)}: {resource.idle_h:,.0f} idle "
             f"({resource.idle_h / resource.available_h:.1%} of all), "

@@ -154,7 +154,10 @@ def _as_json(window: LogWindow, figures: Characteristics) -> dict[str, object]:
 
 
 def _prometheus_text(window: LogWindow, figures: Characteristics) -> str:
-    """Write the figures of a log as gauges, in the text format of Prometheus."""
+    """Return the figures of a log as gauges, in the text format of Prometheus.
+
+    A figure that the log does not have is left out.
+    """
     fits = None if figures.idle_while is None else figures.idle_while.fillable_share
     gauges = (
         ("machine_nodes", "Nodes of the cluster.", figures.machine_nodes),

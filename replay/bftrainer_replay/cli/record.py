@@ -242,8 +242,8 @@ def _status_line(out: Path, unit: str | None) -> Iterator[Callable[[RecordingTot
 
 
 def _summary_line(totals: RecordingTotals, unit: str | None) -> str:
-    """Say how many polls, failures, rows and gaps there were, and what was idle last, in
-    one line.
+    """Return one line on how many polls, failures, rows and gaps there were, and what was idle
+    last.
     """
     at = (
         "never"

@@ -208,7 +208,10 @@ def _lsf_table(longest_s: float) -> str:
 
 
 def _slurm_table(longest_s: float) -> str:
-    """Write the part of the configuration for Slurm, with the lines of slurm.conf that it needs."""
+    """Return the part of the configuration for Slurm, with the lines of slurm.conf that it needs.
+
+    ``longest_s`` is the time limit of the pilot's holder jobs.
+    """
     conf = "".join(f"#   {line}\n" for line in _SLURM_CONF.splitlines())
     return (
         "[slurm]\n"

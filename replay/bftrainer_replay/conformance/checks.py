@@ -106,8 +106,10 @@ def check_memory_survives(build: Build) -> None:
 
 
 def check_replays(build: Build) -> None:
-    """Check that whole replays keep the invariants of the loop, on a changing and on a fixed pool,
-    and repeat exactly.
+    """Check that whole replays keep the rules of every plan, and that equal replays have equal
+    plans.
+
+    The pool changes in half of them, and is constant in the others.
     """
     for seed in range(12):
         scenario = a_scenario(random.Random(seed), fixed=seed % 2 == 0)

@@ -129,7 +129,7 @@ def _stage_statistic(
 
 
 def _caption_text(lines: Sequence[CompleteLine]) -> str:
-    """Say how to read the figure, with its main numbers."""
+    """Return the caption: how to read the figure, with its main numbers."""
     medians = {stage: _stage_statistic(lines, stage, median) for stage in TO_TRAINING[1:]}
     longest = max(medians, key=medians.__getitem__)
     wholes = []

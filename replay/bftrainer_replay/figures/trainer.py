@@ -189,7 +189,7 @@ def _mean_speed(points: Sequence[HistoryPoint]) -> float:
 
 
 def _loss_sentence(points: Sequence[HistoryPoint]) -> str:
-    """Say in a sentence how the loss went."""
+    """Return a sentence on how the loss went from the first report to the last."""
     losses = [(point.loss, point.samples) for point in points if point.loss is not None]
     if not losses:
         return f"no loss was reported over {counted(points[-1].samples, 'sample')}."

@@ -159,6 +159,7 @@ def _read_rows(lines: Lines, whole_lines_only: bool) -> Iterator[list[str]]:
     path, line = lines.path, 1
 
     def checked_texts() -> Iterator[str]:
+        """Yield the text of each line, which has to be UTF-8 without NUL."""
         nonlocal line
         for line, text in lines:
             if whole_lines_only and lines.cut:
@@ -275,8 +276,9 @@ class _IdleGpus:
 
 
 def parse_time(text: str) -> float:
-    """Parse an ISO 8601 time as seconds since 1970. A time without an offset counts as UTC (the
-    log's own clock).
+    """Return an ISO 8601 time in seconds since 1970; raises ValueError for anything else.
+
+    A time without an offset counts as UTC (the log's own clock).
     """
     moment = datetime.fromisoformat(text)
     at_s = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
@@ -286,11 +288,12 @@ def parse_time(text: str) -> float:
 
 
 def format_time(at_s: float, zone: tzinfo | None = None) -> str:
-    """Write seconds since 1970 as an ISO 8601 time without a zone, the inverse of
-    :func:`parse_time`; milliseconds are written only where there are any.
+    """Return seconds since 1970 as an ISO 8601 time without a zone, the inverse of
+    :func:`parse_time`.
 
-    With a ``zone``, the text is for a user only: a local time in the hour that is repeated in
-    autumn stands for two times, so it cannot be parsed.
+    Milliseconds are written only where there are any. With a ``zone``, the text is for a user only:
+    a local time in the hour that is repeated in autumn stands for two times, so it cannot be
+    parsed.
     """
     moment = datetime.fromtimestamp(at_s, zone or UTC).replace(tzinfo=None)
     return moment.isoformat(timespec="milliseconds" if moment.microsecond else "seconds")

@@ -134,8 +134,9 @@ class Tally:
         return self.skipped / max(self.skipped + self.used, 1)
 
     def remarks(self, format_name: str, name: str = "") -> list[str]:
-        """Return remarks for the user: the totals, then the first of the skipped lines. ``name`` is
-        the name of the log (by default its file).
+        """Return remarks for the user: the totals of records, then the first of the skipped lines.
+
+        ``name`` is the name of the log (by default its file).
         """
         reasons = "".join(f", {count:,} {reason}" for reason, count in sorted(self.ignored.items()))
         total = (
@@ -255,7 +256,7 @@ class JobTable:
         return replace(self, offsets=nothing, members=nothing, use=nothing)
 
     def selected(self, mask: NDArray[np.bool_]) -> JobTable:
-        """Return a table of the jobs in the mask; it still names all nodes."""
+        """Return a table of the jobs that the mask chooses; it still names all nodes."""
         places_of_job = np.diff(self.offsets)
         columns: dict[str, Any] = {name: getattr(self, name).selected(mask) for name in TIMES}
         columns |= {name: getattr(self, name)[mask] for name in ("node_counts", "needs", "use")}

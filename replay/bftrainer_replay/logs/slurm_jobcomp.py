@@ -94,7 +94,10 @@ class _Records:
         self._lines = []
 
     def _continues_record(self, line: str) -> bool:
-        """Return whether the line belongs to the record so far, which still lacks its last keys."""
+        """Return whether the line belongs to the record so far, which still lacks its last keys.
+
+        A job's name may have line breaks; a record that grows beyond the limits is not continued.
+        """
         if line.startswith(_BEGIN) or not self._lines[0].startswith(_BEGIN):
             return False
         if len(self._lines) >= _MOST_LINES or self._characters > _MOST_CHARACTERS:

@@ -343,8 +343,9 @@ def _tres_list(job: dict[str, Any], key: str) -> list[dict[str, Any]]:
 
 
 def _tres_text(job: dict[str, Any], key: str) -> str:
-    """Write the TRES of a job as sacct does in text (``cpu=8,gres/gpu=2``); ``key`` is "allocated"
-    or "requested".
+    """Return the TRES of a job as sacct writes them in text: ``cpu=8,gres/gpu=2``.
+
+    ``key`` is "allocated" or "requested".
     """
     words = []
     for resource in _tres_list(job, key):

@@ -113,7 +113,11 @@ def use_of(tres: str, nodes: int) -> JobUse:
 
 
 def _each_node(tres: str, nodes: int) -> tuple[float, tuple[tuple[str, float], ...]]:
-    """Parse TRES: return the cores and the (device, count) pairs of each of ``nodes`` nodes."""
+    """Return the cores and the (device, count) pairs of each of ``nodes`` nodes, from a text of
+    TRES.
+
+    TRES are the totals of a job over all its nodes.
+    """
     cores, devices = 0.0, {}
     for device, count in _PAIR.findall(tres[:4096]):
         per_node = int(count) / max(nodes, 1)

@@ -134,8 +134,9 @@ class JobRuns:
         return changed_s if changed_s > start_s else start_s
 
     def _has_several_runs(self, hashes: NDArray[np.int64]) -> bool:
-        """Return whether the log has both a run that a requeue ended and another run of the same
-        job.
+        """Return whether the log has several runs of a job, one of which a requeue ended.
+
+        Then sacct ran with -D, which lists all runs.
         """
         if self._has_requeued:
             return True

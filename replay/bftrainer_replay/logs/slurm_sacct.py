@@ -346,10 +346,10 @@ class _Columns:
         return start_s, end_s
 
     def _node_count(self, nodes: Sequence[int] | None, shared: _Shared, has_run: bool) -> int:
-        """Return the number of nodes that the job held or asks for: that of the column or, without
-        one, of the node list.
+        """Return the number of nodes that the job held or asks for.
 
-        Raises :class:`BadLineError` if the job ran and its node list has another number.
+        It is that of the column or, without one, of the node list. Raises :class:`BadLineError` if
+        the job ran and its node list has another number.
         """
         count = len(nodes or ()) if self._counts_names else shared.node_count
         if nodes is not None and has_run and len(nodes) != count:
@@ -373,8 +373,8 @@ class _Columns:
         self._rows.take_room(3 * n_tasks, 0)
 
     def _count_facts(self, fields: list[str], shared: _Shared, has_run: bool) -> None:
-        """Count jobs started by backfill and jobs that wait because of a limit, for the remarks in
-        :meth:`finish`.
+        """Count jobs started by backfill, and jobs that wait because of a limit, for the remarks at
+        the end.
         """
         if has_run and self._has_flags:
             self._n_started += 1
@@ -498,8 +498,10 @@ class _Columns:
 
 
 def _parse_duration(text: str, column: str) -> float:
-    """Parse a duration in seconds or as ``[days-][hours:]minutes:seconds``; NaN where there is
-    none. Raises :class:`BadLineError`, which names the ``column``.
+    """Return a duration in seconds; NaN where there is none.
+
+    The text is in seconds, or like ``[days-][hours:]minutes:seconds``. Raises
+    :class:`BadLineError`, which names the ``column``.
     """
     if text.strip() in NO_TIME:
         # As a time, 0 stands for none; as a duration, it is a value.
@@ -513,7 +515,9 @@ def _parse_duration(text: str, column: str) -> float:
 
 
 def _tres_text(cores: str, gpus: str) -> str:
-    """Write a job's numbers of cores and GPUs as sacct does in AllocTRES: ``cpu=8,gres/gpu=2``."""
+    """Return a job's numbers of cores and GPUs as sacct has them in AllocTRES:
+    ``cpu=8,gres/gpu=2``.
+    """
     pairs = (("cpu", cores), ("gres/gpu", gpus))
     return ",".join(
         f"{name}={count_of(text.strip(), name)}"

@@ -179,8 +179,9 @@ class _Rows:
         return None
 
     def _node_list(self, fields: list[str]) -> Sequence[int] | None:
-        """Return the numbers of the nodes in the 19th field, an extension of some logs; None for a
-        row without it.
+        """Return the numbers of the nodes in the 19th field, an extension of some logs.
+
+        None for a row without it. Raises :class:`BadLineError` for something else in that field.
         """
         if len(fields) == 18:
             return None
@@ -229,8 +230,9 @@ class _Rows:
         return numbers
 
     def _node_ids(self, text: str) -> Sequence[int]:
-        """Parse a list of nodes that has an id per processor: {1241,1241,1240} -> the numbers of
-        node1241 and node1240.
+        """Return the numbers of the nodes in a list that has an id per processor.
+
+        {1241,1241,1240} gives those of node1241 and node1240. Raises :class:`BadLineError`.
         """
         if not text.endswith("}"):
             raise BadLineError(f"{text[:40]!r} is not a list of nodes like {{1,2,3}}")

@@ -74,7 +74,7 @@ def compare_page(
 
 
 def _settings_text(scenario: Scenario) -> str:
-    """Describe the trainers and settings that all replays of the comparison share."""
+    """Return a text on the trainers and settings that all replays of the comparison share."""
     return (
         f"{counted(len(scenario.arrivals), 'trainer')}, {_at_once(scenario)}, cost model "
         f"{scenario.cost_model.value}. Requested sizes and loss curves that the trainer table "

@@ -57,7 +57,7 @@ def condition_of(way: WayOutcome) -> str:
 
 
 def delays_text(delays: Delays) -> str:
-    """Say how much later main jobs would start."""
+    """Return a sentence on how much later main jobs would start because of held nodes."""
     if not delays.longest_s:
         return "No main job would wait for a held node, apart from the time that preemption takes."
     later = f"at most {seconds_text(delays.p99_s)} later" if delays.p99_s else "without a delay"
@@ -113,7 +113,10 @@ def compared_with_chance(outcome: QueueOutcome, way: WayOutcome) -> str:
 
 
 def _by_chance(outcome: QueueOutcome, low: Waits, high: Waits) -> str:
-    """Say the range of both changes by chance; empty if there were no random schedules."""
+    """Return the range of both changes by chance, in parentheses; empty without random schedules.
+
+    ``low`` and ``high`` are the shortest and longest mean waits of these.
+    """
     if not outcome.random_waits:
         return ""
     plain = outcome.plain
@@ -130,7 +133,7 @@ def _change_text(wait_s: float, plain_s: float) -> str:
 
 
 def chance_text(outcome: QueueOutcome) -> str:
-    """Say what "by chance" means; empty if there were no random schedules."""
+    """Return sentences on what "by chance" means; empty if there were no random schedules."""
     if not outcome.random_waits:
         return ""
     return (
@@ -141,7 +144,7 @@ def chance_text(outcome: QueueOutcome) -> str:
 
 
 def what_was_simulated(outcome: QueueOutcome) -> str:
-    """Say what the figures are based on, and what they leave out."""
+    """Return sentences on what the figures are based on, and what they leave out."""
     part = ""
     if outcome.jobs < outcome.jobs_in_log:
         part = f", the first of {outcome.jobs_in_log:,}"

@@ -77,7 +77,7 @@ class ReportFigures:
         return next(plain for plain in self.plain if plain.jobs == self.trainings)
 
     def since(self, last: ReportFigures) -> str:
-        """Say in one sentence what has changed since an earlier report."""
+        """Return a sentence on what has changed since an earlier report."""
         pairs = [
             ("idle", last.idle_share, self.idle_share),
             ("turned into work by trainings", last.work_share, self.work_share),

@@ -91,14 +91,13 @@ def usual_gpus(window: LogWindow) -> int:
 def pool_results(
     held: LogWindow, span: LogWindow, source: SweepWorkload, base: Cell
 ) -> tuple[PoolResult, ...]:
-    """Replay the same trainers on three pools: whole idle nodes, the GPUs of idle nodes, and all
-    idle GPUs.
+    """Return what the same trainers do on three pools: idle nodes, their GPUs, and all idle GPUs.
 
     ``held`` is the log of all idle GPUs, from which the other two pools are derived. Of ``span``
     only the start and the end count: all pools are cut to this time.
 
-    The workload is made twice: the first trainers only tell how many must train at once to fill
-    the largest pool, and as many are then made for the replays.
+    The workload is made twice: the first trainers only tell how many must train at once to fill the
+    largest pool, and as many are then made for the replays.
 
     Raises ``WorkRanOutError`` if generated trainers are done before the end of a replay.
     """

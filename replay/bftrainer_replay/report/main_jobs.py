@@ -157,7 +157,7 @@ def _pilot_way(effect: MainJobsEffect) -> str:
 
 
 def _box_condition(effect: MainJobsEffect) -> str:
-    """Say in a few words how held nodes are freed at the site."""
+    """Return a few words on how held nodes are freed at the site."""
     match effect.site.partition(":")[0]:
         case FreeingWay.SITE.value:
             return "If the scheduler preempts at once"

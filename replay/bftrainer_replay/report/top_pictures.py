@@ -99,8 +99,9 @@ def idle_picture(window: LogWindow, figures: ReportFigures, detail: Detail | Non
 
 
 def _bin_names(hourly: Course) -> list[str]:
-    """Say in words when each bin of a course begins: ``2026-01-31T14:00``, or in a mean week a day
-    and ``14 h``.
+    """Return when each bin of a course begins, in words.
+
+    Such a text is ``2026-01-31T14:00`` or, in a mean week, a day and ``14 h``.
     """
     if not hourly.is_week:
         return [f"{at:%Y-%m-%dT%H:%M}" for at in hourly.begins]

@@ -109,7 +109,10 @@ def usable_shares(row: SweepRow) -> tuple[float, ...]:
 
 
 def spread_text(row: SweepRow) -> str:
-    """Say the spread in percentage points, rounded up, and how much the pieces differ."""
+    """Return a text on how far the share of used node-hours may be off, in percentage points.
+
+    They are rounded up. With several pieces, it also has how much these differ.
+    """
     points = max(math.ceil(100 * used_spread(row)), 1)
     shares = sorted(usable_shares(row))
     if len(shares) < 2:

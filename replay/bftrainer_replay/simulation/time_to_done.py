@@ -47,7 +47,10 @@ class TimeToDone:
 def time_to_done(
     window: LogWindow, arrivals: Sequence[Arrival], runs: Sequence[ReplayedTrainer]
 ) -> TimeToDone:
-    """Measure the times until done of all trainers that are submitted before the window ends."""
+    """Return the times until done of all trainers that are submitted before the window ends.
+
+    One that is not done counts as if it ended with the window.
+    """
     finished_s = {run.trainer.id: run.finished_s for run in runs}
     submitted_s = _submitted_s(window, arrivals)
     ends_s = [
@@ -109,7 +112,7 @@ def _submitted_s(window: LogWindow, arrivals: Sequence[Arrival]) -> list[float]:
 def _times_summary(
     since_s: Sequence[float], done_s: Sequence[float], unfinished: int
 ) -> TimeToDone:
-    """Compute mean, percentile and last of the times between submissions and ends."""
+    """Return mean, 95th percentile and last of the times from submissions (``since_s``) to ends."""
     if not done_s:
         return TimeToDone(None, None, None, 0)
     took_h = (np.array(done_s) - np.array(since_s)) / 3600

@@ -13,7 +13,7 @@ from bftrainer_replay.sweep.results import SweepRow, as_dict
 
 
 def as_csv(rows: Sequence[SweepRow]) -> bytes:
-    """Write a CSV table with a row per cell, in the order of the grid; the same bytes on every
+    """Return a CSV table with a row per cell, in the order of the grid; the same bytes on every
     machine.
     """
     text = io.StringIO(newline="")
