@@ -43,9 +43,7 @@ class VirtualCluster:
         return gpu_s / (gpus * 86_400 * self.days) if self.days else 0.0
 
     def arrivals(self, gpus: int, seed: int) -> tuple[Arrival, ...]:
-        """Turn the jobs into trainers for a cluster of ``gpus`` GPUs; the seed draws their
-        curves.
-        """
+        """Return the jobs as trainers for a cluster of ``gpus`` GPUs; ``seed`` draws curves."""
         rng = np.random.default_rng(np.random.PCG64(seed))
         drawn = rng.integers(len(SERIAL_SHARES), size=len(self.jobs))
         return tuple(

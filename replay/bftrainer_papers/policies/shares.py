@@ -30,13 +30,13 @@ def first_fit(state: State, order: list[int]) -> tuple[int, ...]:
 
 
 def by_weight(trainers: Sequence[Trainer], weights: Sequence[float], nodes: int) -> tuple[int, ...]:
-    """Divide ``nodes`` in proportion to ``weights`` into legal counts, by the largest-remainder
-    method.
+    """Return ``nodes`` divided in proportion to ``weights`` into legal counts, one per trainer.
 
-    A trainer whose share exceeds its largest size gets that size, and the others share the rest.
-    Nodes left by rounding go one by one to the largest remainder; ties go to the larger weight,
-    then to the earlier trainer. Nodes left by illegal sizes go first to trainers whose smallest
-    size exceeds their share, then to all others, the largest weight first.
+    Rounding is by the largest-remainder method: a trainer whose share exceeds its largest size gets
+    that size, and the others share the rest. Nodes left by rounding go one by one to the largest
+    remainder; ties go to the larger weight, then to the earlier trainer. Nodes left by illegal
+    sizes go first to trainers whose smallest size exceeds their share, then to all others, the
+    largest weight first.
     """
     shares = _within_largest(trainers, weights, nodes)
     order = sorted(range(len(trainers)), key=lambda j: (-(shares[j] % 1.0), -weights[j], j))

@@ -101,8 +101,10 @@ def read_profiles(path: Path) -> Profiles:
 
 
 def _sia_profiles(path: Path, tables: Iterable[tuple[TextFile, re.Match[str]]]) -> Profiles:
-    """Collect the profiles from Sia's tables; ``tables`` are texts with the match of their name
-    (model, kind, hardware).
+    """Return the profiles in Sia's tables, which measured the time of a step.
+
+    ``tables`` are texts with the match of their name (model, kind, hardware). Raises
+    :class:`InputFileError`.
     """
     profiles: dict[tuple[str, str], Profile] = {}
     read = 0

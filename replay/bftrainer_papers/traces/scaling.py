@@ -120,7 +120,11 @@ def _by_gpus(points: list[ProfilePoint], gpus_per_node: int) -> dict[int, float]
 
 
 def _interpolated_rate(by_gpu: tuple[tuple[int, float], ...], gpus: int) -> float:
-    """Interpolate linearly between measured numbers of GPUs, and from 0 GPUs to the first."""
+    """Return the samples per second on ``gpus`` GPUs, interpolated linearly between measured
+    numbers.
+
+    Below the first measured number, the rate grows linearly from 0.
+    """
     place = bisect_right([count for count, _ in by_gpu], gpus)
     left = by_gpu[place - 1] if place else (0, 0.0)
     if left[0] == gpus or place == len(by_gpu):

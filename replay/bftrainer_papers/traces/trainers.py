@@ -45,13 +45,13 @@ class TraceSelection:
 def trainers_of(
     trace: JobTrace, scalings: Sequence[MeasuredScaling], choice: TraceSelection
 ) -> tuple[Arrival, ...]:
-    """Turn the selected jobs of a trace into trainers, in order of submission; the trace's tally
-    counts what became of every job.
+    """Return trainers made of the selected jobs of a trace, in order of submission.
 
-    A trainer runs on 1 node up to the end of its curve. A job trains the model that the trace
-    names, or one drawn at random. Its work is its run time at the curve's rate on the GPUs that it
-    had. R_up is uniform in 17-19 s and R_dw in 11-13 s, as in the paper's workload. Raises
-    :class:`~bftrainer.errors.UserError` if no job is selected.
+    The trace's tally counts what became of every job. A trainer runs on 1 node up to the end of its
+    curve. A job trains the model that the trace names, or one drawn at random. Its work is its run
+    time at the curve's rate on the GPUs that it had. R_up is uniform in 17-19 s and R_dw in 11-13
+    s, as in the paper's workload. Raises :class:`~bftrainer.errors.UserError` if no job is
+    selected.
     """
     rng = np.random.default_rng(np.random.PCG64(choice.seed))
     by_model = {plain_name(scaling.model): scaling for scaling in scalings}

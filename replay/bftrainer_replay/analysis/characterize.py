@@ -105,10 +105,13 @@ class Characteristics:
 
 
 def characterize(window: LogWindow) -> Characteristics:
-    """Measure a window: resource integral (Eqn 17), eq-nodes (Eqn 18), events, fragments.
+    """Return the figures of a window's idle nodes: their node-hours, their changes, their
+    fragments.
 
-    Raises :class:`~bftrainer.errors.InvalidValueError` if the window has no known length or the
-    machine has no nodes.
+    They are the resource integral (Eqn 17), eq-nodes (Eqn 18: the mean number of idle nodes),
+    events, and fragments, the periods in which one node is idle. Raises
+    :class:`~bftrainer.errors.InvalidValueError` if the window has no known length or the machine
+    has no nodes.
     """
     if not window.span_s > 0:
         raise InvalidValueError(

@@ -193,8 +193,9 @@ def _zone_offset(moment: datetime) -> timedelta:
 
 
 def _reading_score(times: Sequence[float], elapsed_s: float | None) -> int:
-    """Score one reading of submit, eligible, start and end, higher is better: 2 points if the run
-    time is the elapsed time, and 1 point if the times are in order.
+    """Return how plausible one reading of submit, eligible, start and end is; higher is better.
+
+    It has 2 points if the run time is the elapsed time, and 1 point if the times are in order.
     """
     recorded_times = [time for time in times if not math.isnan(time)]
     run_s = times[3] - times[2]

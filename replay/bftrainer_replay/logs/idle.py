@@ -67,7 +67,7 @@ NO_PERIODS = NodePeriods(*(np.empty(0, dtype=np.int64) for _ in range(3)))
 def periods_of(
     nodes: Sequence[int], start_s: Sequence[float], end_s: Sequence[float], span: TrustedSpan
 ) -> NodePeriods:
-    """Turn arrays of nodes and times in seconds into :class:`NodePeriods`, clipped to the span."""
+    """Return periods of nodes from arrays of nodes and times in seconds, clipped to the span."""
     since, until = (
         milliseconds(np.array(times, dtype=np.float64), span) for times in (start_s, end_s)
     )
@@ -126,7 +126,7 @@ def _periods_of_all(nodes: Ints, since: int, until: int) -> NodePeriods:
 
 
 def together(periods: Sequence[NodePeriods]) -> NodePeriods:
-    """Concatenate the periods of all parts."""
+    """Return the periods of all parts as one."""
     return NodePeriods(
         *(
             np.concatenate([getattr(part, name) for part in periods])

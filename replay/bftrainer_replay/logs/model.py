@@ -66,6 +66,7 @@ class GroupedEvents(Sequence[PoolEvent]):
     @overload
     def __getitem__(self, index: slice) -> GroupedEvents: ...
     def __getitem__(self, index: int | slice) -> PoolEvent | GroupedEvents:
+        """Return one event, or the events of a slice, which shares the arrays."""
         if isinstance(index, slice):
             begin, end, step = index.indices(len(self))
             assert step == 1, "events are in order of time"
@@ -529,7 +530,10 @@ def levels(per_node: Mapping[str, int], nodes: Iterable[str]) -> Iterator[str]:
 
 
 def whole_nodes(window: LogWindow, per_node: Mapping[str, int]) -> LogWindow:
-    """Turn a window of idle GPUs into one of idle nodes: a node is idle while all its GPUs are."""
+    """Return a window of idle nodes from one of idle GPUs: a node is idle while all its GPUs are.
+
+    ``per_node`` is the number of GPUs of each node.
+    """
     # All GPUs of a node are idle exactly while its GPU with the highest number is (see level()).
     node_of_top_gpu = {level(node, gpus - 1): node for node, gpus in per_node.items()}
 

@@ -55,7 +55,7 @@ def in_partition(window: LogWindow, name: str) -> LogWindow:
 
 
 def _facts_of(facts: LoggedNodes, nodes: list[int]) -> LoggedNodes:
-    """Restrict the facts to these nodes, indices into ``facts.names``."""
+    """Return the facts on these nodes only, which are indices into ``facts.names``."""
 
     def restricted(arrays: Mapping[str, _Values]) -> dict[str, _Values]:
         return {name: values[nodes] for name, values in arrays.items()}

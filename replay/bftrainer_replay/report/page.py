@@ -188,8 +188,9 @@ class Page:
 
 
 def render(page: Page) -> bytes:
-    """Render the page as UTF-8 HTML without any reference to the network; a value that the template
-    misses is an error.
+    """Return the page as UTF-8 HTML without any reference to the network.
+
+    A value that the template misses is an error.
     """
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("bftrainer_replay.report"),

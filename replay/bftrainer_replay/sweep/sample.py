@@ -171,7 +171,7 @@ def decisions_of(window: LogWindow, trainers: Sequence[Trainer], max_parallel: i
 
 
 def cost_s(window: LogWindow, trainers: Sequence[Trainer], max_parallel: int) -> float:
-    """Estimate how many seconds a replay takes on one core.
+    """Return about how many seconds a replay takes on one core.
 
     Fitted to replays of Summit, KTH-SP2, Theta, Mira and LLNL-Thunder: 0.4 ms per decision with ten
     trainers on a few hundred idle nodes; twice that with 40 trainers, or with 12,000 idle nodes.

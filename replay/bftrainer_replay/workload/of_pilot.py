@@ -108,7 +108,8 @@ def _measured_keys(state: State | None) -> frozenset[str]:
 def _queued_trainer(
     trainer: Trainer, group: str | None, samples_done: float, measured: frozenset[str] | None
 ) -> Queued:
-    """Build the :class:`Queued` of a trainer that has processed ``samples_done`` samples.
+    """Return a trainer that has processed ``samples_done`` samples, with what remains as its
+    length.
 
     ``measured`` are the keys of curves that have been measured; None: the trainer came with a
     curve.
