@@ -76,19 +76,24 @@ def baselines() -> tuple[Policy, ...]:
 
 
 def times(policy: Policy, arrivals: tuple[Arrival, ...], gpus: int) -> PolicyTimes:
-    """Replay a workload on a fixed cluster under a policy, until all jobs are done."""
+    """Replay a workload on a fixed cluster under a policy, until all jobs are done; return its
+    times.
+
+    The window is so long that every job ends in it. A job's samples are scaled so that it trains
+    one sample per second on one GPU: its samples are therefore its one-GPU seconds of work.
+    """
     outcome = play(
         Scenario(long_enough(arrivals, gpus), arrivals, len(arrivals)), policy, keep_entries=False
     )
-    felt = completion(arrivals, outcome.runs)
-    assert felt.completed == len(arrivals)
-    cluster_s = gpus * felt.last_s
+    completed = completion(arrivals, outcome.runs)
+    assert completed.completed == len(arrivals)
+    cluster_s = gpus * completed.last_s
     work_s = sum(
         arrival.trainer.samples_total or 0.0 for arrival in arrivals
     )  # one sample/s on one GPU
     return PolicyTimes(
-        felt.mean_s / 3600,
-        felt.last_s / 3600,
+        completed.mean_s / 3600,
+        completed.last_s / 3600,
         100 * sum(run.node_s for run in outcome.runs) / cluster_s,
         100 * work_s / cluster_s,
     )
@@ -102,7 +107,11 @@ def mean_completion_h(policy: Policy, load: float, seed: int) -> float:
 
 
 def factor_rows(label: str, hours: Mapping[str, float], why: str) -> list[PaperResult]:
-    """Compare the mean completion times with the paper's factors over AFS-L."""
+    """Return a row per baseline: its mean completion time over that of AFS-L, beside the paper's
+    factor.
+
+    ``hours`` are the mean completion times by policy; ``why`` explains a difference.
+    """
     return [
         PaperResult(
             f"{label}: {name} over afs-l",
@@ -118,7 +127,12 @@ def factor_rows(label: str, hours: Mapping[str, float], why: str) -> list[PaperR
 
 
 def generated_rows(plan: ReproductionOptions) -> list[PaperResult]:
-    """Compare the policies at each load, by means over the seeds."""
+    """Return the rows that compare the policies on generated jobs at each load, by means over the
+    seeds.
+
+    For each load: the mean completion time of every policy, its factors over AFS-L, and whether the
+    policies come in the paper's order.
+    """
     rows: list[PaperResult] = []
     for load in LOADS:
         hours = {}
@@ -133,12 +147,13 @@ def generated_rows(plan: ReproductionOptions) -> list[PaperResult]:
         )
         rows.extend(factor_rows(f"load {load:g}", hours, GENERATED))
         ordered = [hours[policy.name] for policy in policies()]
-        worst = min(b - a for a, b in pairwise(ordered))
+        # Negative if the order of the paper (``policies()`` lists it from the fastest) is broken.
+        smallest_step_h = min(b - a for a, b in pairwise(ordered))
         rows.append(
             PaperResult(
                 f"load {load:g}: smallest step of afs-l <= afs-p <= equal-share <= srtf",
                 None,
-                worst,
+                smallest_step_h,
                 "h",
                 sign=1,
             )
@@ -147,8 +162,10 @@ def generated_rows(plan: ReproductionOptions) -> list[PaperResult]:
 
 
 def traced_rows(plan: ReproductionOptions, path: Path) -> list[PaperResult]:
-    """Compare the policies on virtual clusters of a trace of Philly, one curve per job drawn with
-    the first seed.
+    """Return the rows that compare the policies on virtual clusters of a trace of Philly.
+
+    A virtual cluster is a part of the traced cluster that one group of users had. The trace has no
+    throughput curves: one per job is drawn, with the first seed.
     """
     rows: list[PaperResult] = []
     for cluster in virtual_clusters(path, TRACE_GPUS):
@@ -168,8 +185,10 @@ def traced_rows(plan: ReproductionOptions, path: Path) -> list[PaperResult]:
 
 
 def _makespan_rows(label: str, results: Mapping[str, PolicyTimes]) -> list[PaperResult]:
-    """Compare the makespan and the use of the GPUs with the baselines': "reasonable and
-    outstanding in every respect" [AFS 5], without a number in our notes.
+    """Return rows on the makespan and the use of the GPUs under AFS-L and the baselines.
+
+    The paper says "reasonable and outstanding in every respect" [AFS 5], without a number in our
+    notes: these rows are for information.
     """
     best = results["afs-l"]
     return [
@@ -190,7 +209,11 @@ def _makespan_rows(label: str, results: Mapping[str, PolicyTimes]) -> list[Paper
 
 
 def reproduce(plan: ReproductionOptions) -> Reproduction:
-    """Compare the policies on generated workloads and, with ``plan.arrivals``, on a trace."""
+    """Return all rows of the AFS paper: on generated jobs and, with ``plan.arrivals``, on that
+    trace.
+
+    The result also lists what was generated or assumed.
+    """
     rows = generated_rows(plan)
     model = [
         f"{JOBS} jobs on {GPUS} GPUs, generated (seeds {', '.join(map(str, plan.seeds))}): "

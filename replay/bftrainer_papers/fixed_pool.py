@@ -26,5 +26,6 @@ def long_enough(arrivals: Sequence[Arrival], nodes: int) -> LogWindow:
         total = arrival.actual_samples or trainer.samples_total
         assert total is not None, "a fixed pool runs until all are done"
         slowest = min(rate for rate in trainer.curve.per_s if rate > 0)
+        # With room for a hundred rescales of each trainer.
         work_s += total / slowest + 100 * (trainer.growth_s + trainer.scale_down_s)
     return fixed_window(nodes, first_s, last_s + 2 * work_s + 86_400.0)

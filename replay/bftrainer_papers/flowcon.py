@@ -31,8 +31,11 @@ class FlowConWorker:
     def decide(
         self, at_s: float, workers: Sequence[ContainerHost], memory: object
     ) -> tuple[WorkerDecision, object]:
-        """Set the limits of the containers on each worker; the memory is one :class:`Lists` per
+        """Return the limits of all containers, and the policy's memory: one :class:`Lists` per
         worker.
+
+        The next decision is due when the first worker's interval ends; a worker without containers
+        has none.
         """
         before = memory if isinstance(memory, tuple) else (Lists(),) * len(workers)
         after = tuple(
@@ -118,6 +121,8 @@ def three_jobs(contention: float) -> tuple[ContainerJob, ...]:
     """Return the three jobs of [FlowCon 6.1.3]. Their work is such that free competition takes
     exactly as long as published, for any contention.
     """
+    # The speed of a worker with two and with three equal containers, relative to a worker with one
+    # (see the model of contention in bftrainer_papers.containers.container_world).
     two, three = 1 / (1 + contention), 1 / (1 + 2 * contention)
     mnist_t = TRIPLE_S / 3 * three
     mnist_p = (PAIR_S - TRIPLE_S) / 2 * two + mnist_t
@@ -179,7 +184,11 @@ def usage(jobs: tuple[ContainerJob, ...], contention: float, rules: Rules | None
 def times(
     jobs: tuple[ContainerJob, ...], contention: float, rules: Rules | None
 ) -> tuple[dict[str, float], float]:
-    """Run the jobs; return the completion time of each, and the makespan, in seconds."""
+    """Run the jobs under FlowCon, or freely (``rules`` None).
+
+    Return the completion time of each, and the makespan, in seconds: from the first submission to
+    the last end.
+    """
     policy = None if rules is None else FlowConWorker(rules)
     done = WorkerWorld(1, jobs, policy, contention).play()
     ended = {run.job.id: run.finished_s or 0.0 for run in done}
@@ -191,8 +200,11 @@ def times(
 
 @lru_cache
 def fitted_contention() -> float:
-    """Return the contention at which the three jobs take 386.1 s under FlowCon, by bisection; if
-    none does, the closest to 0.5.
+    """Return the contention at which the three jobs take 386.1 s under FlowCon, found by bisection.
+
+    Contention is what containers on one worker cost each other (0: nothing). If no value between 0
+    and 0.5 fits, the closer end is returned. More contention makes FlowCon's run shorter, because
+    the jobs' work is set such that their free run always takes as long as published.
     """
     low, high = 0.0, 0.5
     for _ in range(40):
@@ -205,24 +217,33 @@ def fitted_contention() -> float:
 
 
 def reproduce(plan: ReproductionOptions) -> Reproduction:
-    """Run three jobs as published; and 5, 10 and 15 random jobs, means over the seeds."""
+    """Return the rows of three jobs as published, and of 5, 10 and 15 random jobs by means over the
+    seeds.
+
+    All are compared with free competition, in which no container has a limit.
+    """
     contention = fitted_contention()
-    free, free_span = times(three_jobs(contention), contention, None)
+    free_times, free_span = times(three_jobs(contention), contention, None)
     rows = [
         PaperResult("3 jobs, free: makespan", FREE_MAKESPAN_S, free_span, "s", 1.0, signed=False),
         PaperResult(
-            "3 jobs, free: MNIST (TensorFlow)", TRIPLE_S, free["mnist-t"], "s", 1.0, signed=False
+            "3 jobs, free: MNIST (TensorFlow)",
+            TRIPLE_S,
+            free_times["mnist-t"],
+            "s",
+            1.0,
+            signed=False,
         ),
     ]
     for alpha, interval_s in dict.fromkeys((*MNIST_CHANGE, *MAKESPAN_S)):
         label = f"3 jobs, alpha {100 * alpha:g} %, interval {interval_s:g} s"
-        ours, span = times(three_jobs(contention), contention, Rules(alpha, interval_s))
+        flowcon_times, span = times(three_jobs(contention), contention, Rules(alpha, interval_s))
         mnist = MNIST_CHANGE.get((alpha, interval_s))
         rows.append(
             PaperResult(
                 f"{label}: MNIST (TensorFlow)",
                 mnist,
-                change(ours["mnist-t"], free["mnist-t"]),
+                change(flowcon_times["mnist-t"], free_times["mnist-t"]),
                 tolerance=TWICE,
                 why=SINGLE if (alpha, interval_s) == FITTED else "",
             )
@@ -293,8 +314,10 @@ def reproduce(plan: ReproductionOptions) -> Reproduction:
 
 
 def _makespan_row(label: str, paper_s: float | None, span: float, free_span: float) -> PaperResult:
-    """Compare a makespan; where the thesis has no number, it says that FlowCon takes 1 to 5 %
-    less.
+    """Return the row of a makespan's change against free competition.
+
+    Where the thesis has no number (``paper_s`` None), it says that FlowCon takes 1 to 5 % less:
+    only the direction is compared.
     """
     paper = None if paper_s is None else change(paper_s, FREE_MAKESPAN_S)
     tolerance = None if paper is None else abs(paper) / 2
@@ -304,8 +327,9 @@ def _makespan_row(label: str, paper_s: float | None, span: float, free_span: flo
 
 
 def _usage_rows(contention: float) -> list[PaperResult]:
-    """Compare the processor shares of the first two jobs while only they run [FlowCon Figs. 6.5,
-    6.6].
+    """Return the processor shares of the first two jobs while only they run, beside the thesis's.
+
+    [FlowCon Figs. 6.5, 6.6], under free competition and under FlowCon.
     """
     jobs = three_jobs(contention)
     runs = (usage(jobs, contention, None), usage(jobs, contention, Rules(0.05, 20.0)))
@@ -323,7 +347,7 @@ def _usage_rows(contention: float) -> list[PaperResult]:
 
 
 def _jitter_row(seeds: Sequence[int], contention: float) -> PaperResult:
-    """Compare how much the processor shares of ten jobs change, under FlowCon and free."""
+    """Return a row on how much the processor shares of ten jobs change, under FlowCon and free."""
     totals = [0.0, 0.0]
     for seed in seeds:
         jobs = random_jobs(10, seed)
@@ -341,12 +365,19 @@ def _jitter_row(seeds: Sequence[int], contention: float) -> PaperResult:
 def _random_job_changes(
     number: int, rules: Rules, seed: int, contention: float
 ) -> tuple[float, float, float, float]:
-    """Return what FlowCon changes for random jobs, in %: the best completion time, makespan, share
-    of jobs that finish sooner, and mean completion time.
+    """Return what FlowCon changes for random jobs, in percent, as four numbers.
+
+    They are the best change of a job's completion time, the change of the makespan, the share of
+    jobs that finish sooner, and the change of the mean completion time.
     """
     jobs = random_jobs(number, seed)
-    free, free_span = times(jobs, contention, None)
-    ours, span = times(jobs, contention, rules)
-    changes = [change(ours[name], free[name]) for name in free]
-    mean = change(sum(ours.values()), sum(free.values()))
-    return min(changes), change(span, free_span), 100 * sum(c < 0 for c in changes) / number, mean
+    free_times, free_span = times(jobs, contention, None)
+    flowcon_times, span = times(jobs, contention, rules)
+    changes = [change(flowcon_times[name], free_times[name]) for name in free_times]
+    mean_change = change(sum(flowcon_times.values()), sum(free_times.values()))
+    return (
+        min(changes),
+        change(span, free_span),
+        100 * sum(c < 0 for c in changes) / number,
+        mean_change,
+    )

@@ -57,7 +57,9 @@ class PhaseTimes:
 
 
 def train(setting: SpeedSetting, policy: Policy) -> PhaseTimes:
-    """Train both tasks to completion at a setting's speeds; return when they end."""
+    """Train both tasks to completion at a setting's speeds under a policy; return how long they
+    took.
+    """
     curve = Curve((1, 2, 3, 4), tuple(speed * SAMPLES_PER_S for speed in setting.speeds))
     tasks = tuple(
         Arrival(
@@ -120,14 +122,14 @@ def right_order_share(iterations: int, seeds: Sequence[int]) -> float:
     iterations ahead. The younger is told if its loss has fallen by more. A training gives many
     pairs: one per iteration of the younger task.
     """
-    right = pairs = 0
+    right_pairs = pairs = 0
     for seed in seeds:
         losses = training_losses(seed)
         fall = losses[:-iterations] - losses[iterations:]
         younger, older = fall[:YOUNG_STEPS], fall[AGE_STEPS : AGE_STEPS + YOUNG_STEPS]
-        right += int((younger > older).sum())
+        right_pairs += int((younger > older).sum())
         pairs += len(younger)
-    return 100 * right / pairs
+    return 100 * right_pairs / pairs
 
 
 YOUNG_STEPS, AGE_STEPS, BATCH = 100, 600, 128
@@ -153,6 +155,7 @@ def training_losses(seed: int) -> np.ndarray:
         shares /= shares.sum(axis=1, keepdims=True)
         losses.append(-np.log(shares[np.arange(BATCH), y]).mean())
         shares[np.arange(BATCH), y] -= 1
+        # The gradient, through the rectified linear units that are active.
         back = (shares @ output.T) * (active > 0)
         output -= RATE * active.T @ shares / BATCH
         hidden -= RATE * x.T @ back / BATCH
@@ -164,8 +167,10 @@ RATE = 0.05
 
 
 def reproduce(plan: ReproductionOptions) -> Reproduction:
-    """Train both tasks under each policy in the three settings, where nothing is random; and the
-    small network of Figs. 6 and 7.
+    """Return the rows that compare 3:1 with 2:2 and 1:3 in the three settings, and those of Figs.
+    6, 7.
+
+    In the settings, nothing is random; Figs. 6 and 7 are of a small network that is trained here.
     """
     rows: list[PaperResult] = []
     for setting in SETTINGS:
@@ -210,17 +215,21 @@ def reproduce(plan: ReproductionOptions) -> Reproduction:
                 why=ONE_SPEED if is_published else "",
             )
         )
-    by_one, by_hundred = (right_order_share(n, plan.seeds) for n in (1, 100))
+    told_by_one, told_by_hundred = (right_order_share(n, plan.seeds) for n in (1, 100))
     rows += [
         # "a random number": half of the pairs are in the right order by chance.
         PaperResult(
-            "Fig. 6: younger task told by one iteration", 50.0, by_one, tolerance=15.0, signed=False
+            "Fig. 6: younger task told by one iteration",
+            50.0,
+            told_by_one,
+            tolerance=15.0,
+            signed=False,
         ),
-        PaperResult("Fig. 7: younger task told by 100 iterations", None, by_hundred),
+        PaperResult("Fig. 7: younger task told by 100 iterations", None, told_by_hundred),
         PaperResult(
             "Figs. 6, 7: told by 100 iterations minus by one",
             None,
-            by_hundred - by_one,
+            told_by_hundred - told_by_one,
             "points",
             sign=1,
         ),

@@ -57,8 +57,11 @@ class Disturbance(Enum):
 def jobs(
     seed: int, count: float, disturbance: Disturbance, *, short_too: bool = False
 ) -> tuple[Arrival, ...]:
-    """Generate the jobs of an experiment; ``count`` is the number of nodes assumed for each. Demand
-    is in one-node seconds, one sample each.
+    """Return the generated jobs of an experiment, as trainers with their times of submission.
+
+    ``count`` is the number of nodes that each job is assumed to have used: its work is its training
+    time times ``count``, in one-node seconds of one sample each. ``disturbance`` says how the jobs
+    differ from what was announced; ``short_too`` adds jobs below 5 minutes.
     """
     rng = np.random.default_rng(np.random.PCG64(seed))
     number = ALL_JOBS if short_too else JOBS
@@ -70,7 +73,7 @@ def jobs(
     minutes[short] = np.clip(
         rng.exponential(SHORT_MEAN_MIN, int(short.sum())), 0.1, LEAST_MIN - 0.1
     )
-    lots, early, errors = (
+    fates, stop_fractions, errors = (
         rng.uniform(size=number),
         rng.uniform(size=number),
         rng.uniform(0.9, 1.1, number),
@@ -83,9 +86,12 @@ def jobs(
             if disturbance in (Disturbance.NONE, Disturbance.DELAY)
             else actual * float(errors[i])
         )
-        if disturbance is Disturbance.BUGS and lots[i] < BUG_SHARE + TERMINATED_SHARE:
+        if disturbance is Disturbance.BUGS and fates[i] < BUG_SHARE + TERMINATED_SHARE:
+            # A stopped job announces its full work and ends before.
             estimate = actual
-            stops_s = float(early[i]) * (BUG_FOUND_S if lots[i] < BUG_SHARE else float(trained_s))
+            stops_s = float(stop_fractions[i]) * (
+                BUG_FOUND_S if fates[i] < BUG_SHARE else float(trained_s)
+            )
         up_s = 15.0 if disturbance is Disturbance.DELAY else 0.0
         trainer = Trainer(f"job-{i:04d}", LAW, 1, CAP, up_s, 0.0, estimate)
         arrivals.append(Arrival(float(at_s), trainer, actual, stops_s))
@@ -101,8 +107,9 @@ class TimedScaling:
     took_s: list[float] = field(default_factory=list)
 
     def decide(self, state: State, event: Event) -> tuple[Decision, object]:
-        """Decide, and time the decision if it is one on scaling: it then sets a new
-        scaling time.
+        """Decide, and keep the time that it took if it is a decision on scaling.
+
+        Only such a decision changes the memory, which is the time of the next one.
         """
         began = time.perf_counter()
         decision, memory = self.policy.decide(state, event)
@@ -114,7 +121,10 @@ class TimedScaling:
 def simulate(
     policy: Policy, arrivals: tuple[Arrival, ...], nodes: int, *, delay: bool = False
 ) -> Completion:
-    """Replay until all jobs complete; return the completion metrics."""
+    """Replay until all jobs complete; return the completion metrics.
+
+    With ``delay``, a trainer that grows keeps training on its old nodes for some time.
+    """
     model = CostModel.DELAY if delay else CostModel.STALL
     scenario = Scenario(long_enough(arrivals, nodes), arrivals, len(arrivals), model)
     felt = completion(arrivals, play(scenario, policy, keep_entries=False).runs)
@@ -142,23 +152,31 @@ def gain(
     *,
     short_too: bool = False,
 ) -> AllocatorGain:
-    """Run both allocators on the same jobs, and compare them."""
+    """Run both allocators on the same jobs; return what the optimal one gains.
+
+    ``count`` and ``disturbance`` are those of :func:`jobs`.
+    """
     arrivals, delay = (
         jobs(seed, count, disturbance, short_too=short_too),
         disturbance is Disturbance.DELAY,
     )
     optimal = TimedScaling(ModelArtsOptimal(CAP))
-    ours = simulate(optimal, arrivals, nodes, delay=delay)
-    greedy = simulate(ModelArtsGreedy(CAP), arrivals, nodes, delay=delay)
-    extra = 100 * (greedy.mean_s / ours.mean_s - 1)
+    optimal_times = simulate(optimal, arrivals, nodes, delay=delay)
+    greedy_times = simulate(ModelArtsGreedy(CAP), arrivals, nodes, delay=delay)
+    extra = 100 * (greedy_times.mean_s / optimal_times.mean_s - 1)
     return AllocatorGain(
-        nodes, change(ours.queueing_s, greedy.queueing_s), extra, tuple(optimal.took_s)
+        nodes,
+        change(optimal_times.queueing_s, greedy_times.queueing_s),
+        extra,
+        tuple(optimal.took_s),
     )
 
 
 def reproduce(plan: ReproductionOptions) -> Reproduction:
-    """Compare the allocators. Quick: three pool sizes, count 2, the first seed. Full: all pool
-    sizes, counts 1 to 3, all seeds and disturbances.
+    """Return the rows that compare the optimal allocator with the greedy one.
+
+    Quick: three pool sizes, 2 nodes assumed for each job, the first seed. Full: all pool sizes, 1
+    to 3 nodes, all seeds and disturbances.
     """
     seeds = tuple(plan.seeds) if plan.full else tuple(plan.seeds)[:1]
     rows = _by_pool(plan, 2.0, seeds, POOLS if plan.full else POOLS[::3])
@@ -188,19 +206,22 @@ def reproduce(plan: ReproductionOptions) -> Reproduction:
 def _by_pool(
     plan: ReproductionOptions, count: float, seeds: tuple[int, ...], pools: tuple[int, ...]
 ) -> list[PaperResult]:
-    """Compare the allocators at each pool size, by means over the seeds."""
+    """Return the rows that compare the allocators at each pool size, by means over the seeds.
+
+    ``count`` is the number of nodes that each job is assumed to have used.
+    """
     means = []
     for nodes in pools:
         plan.step(f"count {count:g}, {nodes} nodes")
         gains = [gain(seed, count, nodes) for seed in seeds]
-        took = tuple(t for g in gains for t in g.decision_s)
+        pool_decision_times_s = tuple(t for g in gains for t in g.decision_s)
         extra, queueing = (
             float(np.mean([getattr(g, what) for g in gains])) for what in ("extra", "queueing")
         )
-        means.append(AllocatorGain(nodes, queueing, extra, took))
+        means.append(AllocatorGain(nodes, queueing, extra, pool_decision_times_s))
     label = f"count {count:g}"
     best = max(means, key=lambda g: g.extra)
-    every = np.concatenate([g.decision_s for g in means])
+    decision_times_s = np.concatenate([g.decision_s for g in means])
     rows = [
         PaperResult(
             f"{label}, {g.nodes} nodes: queueing, optimal against greedy", None, g.queueing, sign=-1
@@ -218,12 +239,17 @@ def _by_pool(
         PaperResult(f"{label}: extra jobs per 100 at best", 17.4, best.extra, "", 10.0),
         PaperResult(f"{label}: best pool", 110, best.nodes, "nodes", 40, signed=False),
         PaperResult(
-            f"{label}: mean decision time", 0.4, float(every.mean()), "s", 0.4, signed=False
+            f"{label}: mean decision time",
+            0.4,
+            float(decision_times_s.mean()),
+            "s",
+            0.4,
+            signed=False,
         ),
         PaperResult(
             f"{label}: decision time p95",
             1.49,
-            float(np.percentile(every, 95)),
+            float(np.percentile(decision_times_s, 95)),
             "s",
             1.49,
             signed=False,
@@ -233,8 +259,10 @@ def _by_pool(
 
 
 def _disturbance_rows(plan: ReproductionOptions, seeds: tuple[int, ...]) -> list[PaperResult]:
-    """Compare the allocators under each disturbance, at the best pool size of the ModelArts paper
-    and count 2.
+    """Return the rows that compare the allocators under each disturbance of the jobs.
+
+    The pool has the best size of the ModelArts paper, 110 nodes; each job is assumed to have used
+    2.
     """
     extra_jobs = {}
     for disturbance in Disturbance:
@@ -243,13 +271,15 @@ def _disturbance_rows(plan: ReproductionOptions, seeds: tuple[int, ...]) -> list
             np.mean([gain(seed, 2.0, 110, disturbance).extra for seed in seeds])
         )
     plan.step("all 1,252 jobs")
-    every = float(np.mean([gain(seed, 2.0, 110, short_too=True).extra for seed in seeds]))
-    base = extra_jobs[Disturbance.NONE]
+    extra_of_all_jobs = float(
+        np.mean([gain(seed, 2.0, 110, short_too=True).extra for seed in seeds])
+    )
+    undisturbed = extra_jobs[Disturbance.NONE]
     return [
         PaperResult(
             "110 nodes, ETA +-10 %: extra jobs lost",
             2.4,
-            base - extra_jobs[Disturbance.ETA],
+            undisturbed - extra_jobs[Disturbance.ETA],
             "",
             3.0,
             signed=False,
@@ -264,10 +294,12 @@ def _disturbance_rows(plan: ReproductionOptions, seeds: tuple[int, ...]) -> list
         PaperResult(
             "110 nodes, 15 s delay: extra jobs lost",
             1.8,
-            base - extra_jobs[Disturbance.DELAY],
+            undisturbed - extra_jobs[Disturbance.DELAY],
             "",
             3.0,
             signed=False,
         ),
-        PaperResult("110 nodes, all 1,252 jobs: extra jobs per 100", 24.1, every, "", 15.0),
+        PaperResult(
+            "110 nodes, all 1,252 jobs: extra jobs per 100", 24.1, extra_of_all_jobs, "", 15.0
+        ),
     ]

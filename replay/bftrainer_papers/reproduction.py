@@ -56,6 +56,7 @@ class PaperResult:
         if not self.signed or effect == 0:
             return ResultVerdict.WITHIN if near else ResultVerdict.FAILED
         if (self.ours - self.neutral) * effect > 0:
+            # With a wider tolerance, a near value says nothing of the size of the effect.
             narrow = self.tolerance <= _WIDEST_TOLERANCE * abs(effect)
             return ResultVerdict.WITHIN if near and narrow else ResultVerdict.DIRECTION
         return ResultVerdict.FAILED

@@ -34,14 +34,17 @@ def amdahl(serial: float, largest: int) -> Curve:
 def shared_cluster(
     jobs: int, nodes: int, load: float, seed: int, *, scale_s: float = 0.0
 ) -> tuple[Arrival, ...]:
-    """Generate jobs for a fixed cluster. ``load`` is the work that arrives per unit of time, in
-    nodes at perfect efficiency, over ``nodes``.
+    """Return generated jobs for a fixed cluster, by the distributions of the module.
+
+    ``load`` is the work that arrives per unit of time, in nodes at perfect efficiency, over
+    ``nodes``. ``scale_s`` is the stall of each rescale.
     """
     rng = np.random.default_rng(np.random.PCG64(seed))
     spacing_s = MEAN_WORK_H * 3600 / (load * nodes)
     arrivals, at_s = [], 0.0
     families = sorted(FAMILIES)
     for i in range(jobs):
+        # Log-normal with mean 1: the mean of its logarithm is -sigma^2 / 2.
         work = 3600 * MEAN_WORK_H * math.exp(rng.normal(-SIGMA * SIGMA / 2, SIGMA))
         serial = SERIAL_SHARES[int(rng.integers(len(SERIAL_SHARES)))]
         trainer = Trainer(

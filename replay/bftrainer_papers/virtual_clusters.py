@@ -43,9 +43,7 @@ class VirtualCluster:
         return gpu_s / (gpus * 86_400 * self.days) if self.days else 0.0
 
     def arrivals(self, gpus: int, seed: int) -> tuple[Arrival, ...]:
-        """Turn the jobs into trainers for a cluster of ``gpus`` GPUs; the seed draws their
-        curves.
-        """
+        """Return the jobs as trainers for a cluster of ``gpus`` GPUs; ``seed`` draws curves."""
         rng = np.random.default_rng(np.random.PCG64(seed))
         drawn = rng.integers(len(SERIAL_SHARES), size=len(self.jobs))
         return tuple(
@@ -55,7 +53,11 @@ class VirtualCluster:
 
 
 def _job_arrival(job: TracedJob, gpus: int, serial: float) -> Arrival:
-    """Turn a job into a trainer that can use 1 to ``gpus`` GPUs, without rescale costs."""
+    """Return a traced job as a trainer that can use 1 to ``gpus`` GPUs, without rescale costs.
+
+    Its curve follows Amdahl's law with this share of serial work. Its samples are what the curve
+    trains in the job's run time on the GPUs that it requested.
+    """
     curve, requested = amdahl(serial, gpus), min(job.gpus, gpus)
     assert job.run_s is not None, "virtual clusters have jobs with run times only"
     samples = max(job.run_s * curve.at(requested), 1.0)
@@ -66,9 +68,10 @@ def _job_arrival(job: TracedJob, gpus: int, serial: float) -> Arrival:
 
 
 def virtual_clusters(path: Path, gpus: int) -> Sequence[VirtualCluster]:
-    """Read a trace of Philly; return the virtual clusters whose load on ``gpus`` GPUs is within
-    :data:`LOADS`, those with the fewest jobs first. Raises :class:`InputFileError` if there is
-    none.
+    """Return the virtual clusters of a trace of Philly with a load within :data:`LOADS`.
+
+    The load is that on ``gpus`` GPUs. Those with the fewest jobs come first. Raises
+    :class:`InputFileError` if there is none.
     """
     jobs: dict[str, list[TracedJob]] = {}
     for job in read_trace(path).jobs:

@@ -63,8 +63,10 @@ def csv_bytes(header: Sequence[object], rows: Iterable[Sequence[object]]) -> byt
 
 
 def read_table(path: Path) -> tuple[list[str], Iterator[CsvRow]]:
-    """Read a CSV file; return the header and an iterator over the rows. Both raise
-    :class:`InputFileError`.
+    """Return the header of a CSV file, and an iterator over its rows, which are read as it
+    advances.
+
+    Both raise :class:`InputFileError`.
     """
     reader = csv.reader(io.StringIO(read_text(path), newline=""))
     try:
@@ -104,8 +106,9 @@ def _rows(path: Path, header: list[str], reader: Iterator[list[str]]) -> Iterato
 def number(
     cells: Mapping[str, str], column: str, least: float = 0.0, limit: float = math.inf
 ) -> float:
-    """Read a cell that must be a finite number, at least ``least`` and below ``limit``; raises
-    :class:`InvalidValueError`.
+    """Return a cell as a finite number, at least ``least`` and below ``limit``.
+
+    Raises :class:`InvalidValueError`, which names the column.
     """
     text = cells[column].strip()
     try:

@@ -97,6 +97,10 @@ class LimitedFile(io.RawIOBase):
     def __init__(
         self, path: Path, max_bytes: int | None = None, on_bytes: OnBytes | None = None
     ) -> None:
+        """Open the file, and recognize its compression by its first bytes.
+
+        Raises :class:`InputFileError` if it cannot be opened, or is a pipe.
+        """
         self._path = path
         self._on_bytes = on_bytes
         self._max_bytes = MOST_BYTES if max_bytes is None else max_bytes
@@ -126,8 +130,10 @@ class LimitedFile(io.RawIOBase):
         return len(data)
 
     def _check_limits(self) -> None:
-        """Raise :class:`InputFileError` if the content is too large, in all or relative to the
-        bytes read from the disk.
+        """Raise :class:`InputFileError` if the content is too large.
+
+        It may be so in all, or, against files that decompress to a multiple of their size, relative
+        to the bytes read from the disk.
         """
         if self._bytes_out > self._max_bytes:
             unpacked = " when decompressed" if self._decompressor else ""
@@ -182,16 +188,18 @@ class LimitedFile(io.RawIOBase):
             if self._decompressor.eof and not self._next_stream(self._decompressor.unused_data):
                 return b""
             data = b""
+            # A decompressor may still hold content of bytes that it got before.
             if self._decompressor.needs_input and not (data := self._next_compressed()):
                 raise EOFError("the compressed file ends before its end marker")
             if content := self._decompressor.decompress(data, size):
                 return content
 
     def _next_stream(self, rest: bytes) -> bool:
-        """Begin with the compressed content that follows in the same file, of which ``rest`` was
-        read; return whether there is any. Padding with zeros is allowed, as for ``zcat``.
+        """Begin with the compressed content that follows in the same file; return whether there is
+        any.
 
-        Raises :class:`EOFError` if something else follows.
+        ``rest`` are the bytes that the last decompressor has read beyond its end. Padding with
+        zeros is allowed, as for ``zcat``. Raises :class:`EOFError` if something else follows.
         """
         start = rest.lstrip(b"\0")
         # Eight bytes suffice to recognize a format.

@@ -57,8 +57,9 @@ def read_text(path: Path) -> str:
 
 
 def as_text(where: str, data: bytes) -> str:
-    """Decode UTF-8 text without a byte order mark. Raises :class:`InputFileError`, also for a
-    NUL.
+    """Return bytes as UTF-8 text without a byte order mark.
+
+    ``where`` names the file for messages. Raises :class:`InputFileError`, also for a NUL.
     """
     try:
         text = data.decode("utf-8-sig")

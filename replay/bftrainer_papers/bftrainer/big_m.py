@@ -25,8 +25,10 @@ PROBLEMS = 400
 
 
 def as_printed(problem: Problem) -> Problem:
-    """Restrict a problem to the sizes that Eqn 10 allows if M is |N| + 1, as printed: a trainer's
-    size cannot change by more than half of the pool.
+    """Return a problem restricted to the sizes that Eqn 10 allows if M is |N| + 1, as printed.
+
+    With this M, a trainer's size cannot change by more than half of the pool (see the module); the
+    other sizes are removed from its list of allowed sizes.
     """
     max_change = (problem.pool_size + 1) // 2
 
@@ -35,8 +37,8 @@ def as_printed(problem: Problem) -> Problem:
         sizes = demand.sizes
         if sizes is None:
             sizes = (0, *range(demand.min_nodes, demand.max_nodes + 1))
-        left = tuple(n for n in sizes if abs(n - demand.standing) <= max_change)
-        return replace(demand, sizes=left)
+        allowed = tuple(n for n in sizes if abs(n - demand.standing) <= max_change)
+        return replace(demand, sizes=allowed)
 
     return replace(problem, demands=tuple(near(demand) for demand in problem.demands))
 
@@ -56,7 +58,13 @@ class AsPrintedPolicy:
         return self.policy.name
 
     def decide(self, state: State, event: Event) -> tuple[Decision, object]:
-        """Solve without the constraint, and again with it if it excludes the solution."""
+        """Decide as the policy does, but within the sizes that Eqn 10 as printed allows; count the
+        cases.
+
+        The problem is solved without the limit first: only if some trainer then changes by more
+        than half of the pool does the limit exclude the solution, and the problem is solved again
+        with it. There is no memory.
+        """
         demands = demands_of(state, self.policy.objective)
         problem = Problem(len(state.pool), self.policy.forward_s, demands)
         answer = self.policy.allocator.solve(problem)
@@ -73,8 +81,9 @@ class AsPrintedPolicy:
 
 
 def largest_loss(problems: int = PROBLEMS) -> float:
-    """Return the largest loss of the optimum under Eqn 10 as printed, in percent, over random
-    problems of 10 trainers on 20 nodes.
+    """Return the most that Eqn 10 as printed costs an optimum, in percent, over random problems.
+
+    They have 10 trainers on 20 nodes, always the same ones.
     """
     rng = random.Random(SEED)
     worst = 0.0
@@ -84,6 +93,7 @@ def largest_loss(problems: int = PROBLEMS) -> float:
             Exact().solve(problem).objective_value,
             Exact().solve(as_printed(problem)).objective_value,
         )
+        # No loss can be computed of nothing.
         if best > 0:
             worst = max(worst, 100 * (1 - printed / best))
     return worst
@@ -99,13 +109,16 @@ def over_a_replay(scenario: Scenario, policy: BFTrainer) -> tuple[float, float]:
 
 
 def _random_problem(rng: random.Random) -> Problem:
-    """Draw a problem of 10 trainers on 20 nodes."""
+    """Draw a problem of 10 trainers on 20 nodes, some of which the trainers hold already.
+
+    Throughput is ``unit * n**power``, so all curves are concave.
+    """
     nodes = (1, 2, 4, 8, 16, 32, 64)
-    demands, free = [], 20
+    demands, free_nodes = [], 20
     for j in range(10):
         power, unit = rng.uniform(0.6, 0.98), rng.uniform(100, 3000)
-        current = min(rng.choice((0, 0, 1, 2, 4)), free)
-        free -= current
+        current = min(rng.choice((0, 0, 1, 2, 4)), free_nodes)
+        free_nodes -= current
         curve = Curve(nodes, tuple(unit * n**power for n in nodes))
         demands.append(
             TrainerDemand(f"t{j}", curve, 1, 64, rng.uniform(5, 60), rng.uniform(5, 30), current)

@@ -44,7 +44,11 @@ def bin_edges(window: LogWindow) -> Array:
 
 
 def bins_of(window: LogWindow, entries: Sequence[LedgerRow], final: ReplayTotals) -> Bins:
-    """Return the samples trained and lost between the edges of :func:`bin_edges`."""
+    """Return the samples trained and lost between the edges of :func:`bin_edges`.
+
+    The ledger has running totals at each decision; totals at the edges are interpolated linearly
+    between two decisions, and a bin has the difference of its two edges.
+    """
     edges_s = bin_edges(window)
     at_s = [*(entry.at_s for entry in entries), window.end_s]
     totals = [*(entry.totals for entry in entries), final]

@@ -41,7 +41,14 @@ def paper_task(kind: str, cell: Cell, inputs: Inputs) -> Task:
 
 
 def compute(task: Task, inputs: Inputs) -> Result:
-    """Compute the result of a task: a replay, A_s in all or by bin, or the no-cost bound."""
+    """Compute the result of one task of a cell, by the task's kind, as a JSON object.
+
+    A cell is one replay: a log, a workload, a policy and its settings. ``STATIC`` and
+    ``STATIC_BINS`` are A_s, the samples that the same trainers train on a constant number of nodes
+    (as many as were idle on average), for the whole window or for each bin; ``BOUND`` is an upper
+    bound without rescale costs. Any other kind is the replay itself; its ``all_done_s`` is None if
+    some trainer did not end.
+    """
     cell, whole = task.cell, scenario_of(task.cell, inputs)
     if task.kind == STATIC:
         return {"samples": static_outcome(whole)}
@@ -95,7 +102,10 @@ class CellResults:
 
 
 def results_of(cell: Cell, inputs: Inputs, store: ResultStore) -> CellResults:
-    """Read the results of a cell from the store, after all of its tasks have run."""
+    """Read the results of a cell's three tasks (replay, A_s, bound) from the store.
+
+    All tasks must have run, except that the bound is optional: some cells have none.
+    """
     result, static, bound = (
         store.get(paper_task(kind, cell, inputs)) for kind in (REPLAY, STATIC, BOUND)
     )
@@ -136,8 +146,9 @@ def read_detail(values_by_name: dict[str, Any]) -> CellDetail:
 
 
 def _mean_runtimes(outcome: ReplayOutcome) -> dict[str, object]:
-    """Return the mean hours from admission to end of the trainers that ended, overall and by model:
-    the runtime of Tables 3 and 4.
+    """Return the mean hours from admission to end of the trainers that ended, overall and by model.
+
+    This is the runtime of Tables 3 and 4.
     """
     hours: dict[str, list[float]] = {}
     for run in outcome.runs:
@@ -152,18 +163,22 @@ def _mean_runtimes(outcome: ReplayOutcome) -> dict[str, object]:
 
 
 def static_outcomes(scenario: Scenario, edges_s: Sequence[float]) -> tuple[float, ...]:
-    """Compute A_s of every span between two edges: the queue, from its beginning, on constant
-    nodes, as many as that span's own N_eq.
+    """Return A_s of every span between two edges, in samples.
 
-    Of the trainers submitted before a span, only enough for many rounds of P_jmax take part; if
-    they do not last, the rule of :func:`static_outcome` applies.
+    A_s is what the same queue of trainers, from its beginning, trains on a constant number of
+    nodes: as many as were idle on average in that span (its N_eq). Of the trainers submitted before
+    a span, only the first ``_SPARE`` times P_jmax (the limit of concurrent trainers) take part;
+    if they do not last, the rule of :func:`static_outcome` applies.
     """
     outcomes = []
     sizes = pool_sizes_of(scenario.window)
-    node_s = np.concatenate(([0.0], np.cumsum(sizes.nodes * sizes.duration_s)))
-    at_edges = np.interp(edges_s, np.append(sizes.start_s, scenario.window.end_s), node_s)
+    node_s_until = np.concatenate(([0.0], np.cumsum(sizes.nodes * sizes.duration_s)))
+    # Idle node-seconds from the window's start to each edge.
+    at_edges = np.interp(edges_s, np.append(sizes.start_s, scenario.window.end_s), node_s_until)
     ordered = sorted(scenario.arrivals, key=lambda arrival: arrival.at_s)
-    for (start_s, end_s), held_s in zip(pairwise(edges_s), np.diff(at_edges).tolist(), strict=True):
+    for (start_s, end_s), idle_node_s in zip(
+        pairwise(edges_s), np.diff(at_edges).tolist(), strict=True
+    ):
         early = [replace(a, at_s=start_s) for a in ordered if a.at_s <= start_s][
             : _SPARE * (scenario.max_parallel or MOST)
         ]
@@ -172,5 +187,5 @@ def static_outcomes(scenario: Scenario, edges_s: Sequence[float]) -> tuple[float
             start_s, end_s, frozenset(), (), scenario.window.machine_nodes, scenario.window.source
         )
         part = replace(scenario, window=span, arrivals=(*early, *later))
-        outcomes.append(on_constant_nodes(part, held_s / (end_s - start_s)))
+        outcomes.append(on_constant_nodes(part, idle_node_s / (end_s - start_s)))
     return tuple(outcomes)

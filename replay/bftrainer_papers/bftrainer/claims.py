@@ -60,8 +60,10 @@ def _paper_claim(
     sign: int = 0,
     signed: bool = False,
 ) -> PaperResult:
-    """State a claim of the paper: what, the published value (None: none), and the tolerance for
-    ours, which is not known yet.
+    """Return a row for a claim of the paper, in which our value is missing yet (NaN).
+
+    ``what`` is its label, ``paper`` the published value (None: none), and ``tolerance`` that for
+    ours.
     """
     return PaperResult(what, paper, math.nan, unit, tolerance, sign, signed)
 
@@ -304,8 +306,10 @@ WHY: Mapping[str, str] = {
 
 
 def rows_of(values: Mapping[str, float]) -> tuple[PaperResult, ...]:
-    """Return a row for each claim that has a value of ours, in the order of the paper; an unknown
-    key is a bug.
+    """Return a row (paper's value, ours, verdict) for each claim that we have a value of.
+
+    The rows are in the order of the paper. A row outside its tolerance also gets its explanation
+    from ``WHY``. A key that is no claim is a bug.
     """
     assert values.keys() <= CLAIMS.keys(), sorted(values.keys() - CLAIMS.keys())
     rows = (

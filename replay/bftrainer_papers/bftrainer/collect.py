@@ -44,6 +44,9 @@ class Memo:
     ) -> dict[str, Any]:
         """Return the stored result for this name and these inputs; if there is none, compute and
         store it.
+
+        The name of the file contains a hash of the program's version and of ``depends_on``, so that
+        a result of other inputs is never read. A damaged file is replaced.
         """
         content = json.dumps([__version__, depends_on], sort_keys=True)
         path = self.folder / f"{name}-{hashlib.sha256(content.encode()).hexdigest()[:16]}.json"
@@ -73,8 +76,10 @@ def collect(
     *,
     trainers_from_table: bool = True,
 ) -> ExperimentResults:
-    """Collect all results of the experiment. Those of the cells are in ``folder`` already; slow
-    computations beside them are run now and stored there as well.
+    """Return all results of the experiment.
+
+    Those of the cells (replays) are in ``folder`` already; slow computations beside them are run
+    now and stored there as well. ``others`` are the logs of other machines for Table 1.
     """
     memo, store = Memo(folder), ResultStore(folder)
     rows = {cell: results_of(cell, inputs, store) for cell in plan.cells}
@@ -89,6 +94,7 @@ def collect(
     big_m = _big_m(memo, inputs, plan)
     on_step("computing A_s until all trainers complete (Fig. 14c)")
     static = {}
+    # Only cells that run until all trainers are done have a last completion.
     for cell in (
         *plan.until_done.values(),
         *(c for cells in plan.parallel.values() for c in cells),
@@ -125,7 +131,11 @@ def _solver_times(memo: Memo, grid: ExperimentGrid) -> Times:
 
 
 def _dependencies(inputs: Inputs, *cells: Cell) -> list[object]:
-    """Return what a result from these cells depends on: their windows, trainers and settings."""
+    """Return what a result from these cells depends on: hashes of logs and trainers, and the
+    settings.
+
+    Detail is left out, since it changes no result.
+    """
     return [
         [
             inputs.window_digests[cell.log],
@@ -137,7 +147,9 @@ def _dependencies(inputs: Inputs, *cells: Cell) -> list[object]:
 
 
 def _compare_by_event(memo: Memo, inputs: Inputs, plan: ExperimentPlan) -> Speedups:
-    """Compare MILP and equal share event by event (5.1.2)."""
+    """Return the comparison of MILP and equal share event by event (5.1.2), computed once and
+    stored.
+    """
 
     def compute() -> dict[str, object]:
         milp, equal = (
@@ -151,7 +163,7 @@ def _compare_by_event(memo: Memo, inputs: Inputs, plan: ExperimentPlan) -> Speed
 
 
 def _big_m(memo: Memo, inputs: Inputs, plan: ExperimentPlan) -> BigM:
-    """Evaluate Eqn 10 as printed: the loss on random problems, and in a replay."""
+    """Return what Eqn 10 as printed costs: on random problems, and in a replay; stored as well."""
 
     def compute() -> dict[str, object]:
         policy = policy_of(plan.base)
@@ -163,8 +175,9 @@ def _big_m(memo: Memo, inputs: Inputs, plan: ExperimentPlan) -> BigM:
 
 
 def _static_outcome(memo: Memo, inputs: Inputs, cell: Cell, done_s: float) -> float:
-    """Compute A_s of the nodes until the cell's last trainer completed, at ``done_s``; it depends
-    on neither the objective nor T_fwd.
+    """Return A_s (samples on a constant number of nodes) up to ``done_s``, or NaN if it is 0.
+
+    ``done_s`` is when the cell's last trainer completed.
     """
 
     def compute() -> dict[str, object]:
@@ -173,6 +186,8 @@ def _static_outcome(memo: Memo, inputs: Inputs, cell: Cell, done_s: float) -> fl
             "samples": static_outcome(replace(scenario, window=cut_short(scenario.window, done_s)))
         }
 
+    # A_s depends on neither the objective nor T_fwd: cells that differ only in these share one
+    # stored result.
     plain = replace(cell, objective="throughput", forward_s=0.0)
     samples = float(
         memo.get("static-until-done", [done_s, *_dependencies(inputs, plain)], compute)["samples"]

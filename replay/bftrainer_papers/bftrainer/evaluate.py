@@ -52,8 +52,9 @@ def _log_values(results: ExperimentResults) -> ClaimValues:
 
 
 def _curve_values(results: ExperimentResults) -> ClaimValues:
-    """Return the largest difference of our curves from those of Table 2, in thousand samples per
-    second.
+    """Return the largest difference of our curves from Table 2, in thousand samples per second.
+
+    NaN if no curve of ours is of a model of the table.
     """
     curves = {}
     for (_, workload, _), arrivals in results.inputs.arrivals.items():
@@ -76,8 +77,9 @@ def _solver_values(results: ExperimentResults) -> ClaimValues:
     """
     values = {}
     for name, cells in results.times.items():
-        took = np.concatenate([np.array(times) for times in cells.values()])
-        values[f"solve-{name}"] = 100 * float(np.mean(took < 1.0))
+        times_s = np.concatenate([np.array(times) for times in cells.values()])
+        # Solved within a second.
+        values[f"solve-{name}"] = 100 * float(np.mean(times_s < 1.0))
     if "highs" in results.times:
         largest = cell_name(results.grid.solver_trainers[-1], results.grid.solver_nodes[-1])
         values["solve-largest"] = float(np.median(results.times["highs"][largest]))
@@ -91,8 +93,10 @@ def cost_per_event(results: ExperimentResults, cell: Cell) -> float:
 
 
 def preempted_since(window: LogWindow, span_s: float) -> float:
-    """Return the percentage of preemptions that come within the span after the previous event: the
-    other reading of Fig. 7a.
+    """Return the percentage of preemptions within ``span_s`` after the previous event, or NaN.
+
+    A preemption is an event in which a node leaves; it is NaN if no node ever leaves. This is the
+    other possible reading of the paper's Fig. 7a.
     """
     at_s = np.array([window.start_s, *(event.at_s for event in window.events)])
     left = np.array([bool(event.change.left) for event in window.events], dtype=bool)
@@ -101,16 +105,21 @@ def preempted_since(window: LogWindow, span_s: float) -> float:
 
 
 def followed_by_a_leave(window: LogWindow, span_s: float) -> float:
-    """Return the share of the pool's changes that are followed by a leave within the span (cf. Fig.
+    """Return the share, 0 to 1, of events after which a node leaves within ``span_s`` (cf. Fig.
     7a).
+
+    An event is any change of the set of idle nodes; it leaves when a main job takes it. A log
+    without events or leaves has share 0.
     """
     at_s = np.array([event.at_s for event in window.events])
     leaves = np.array([event.at_s for event in window.events if event.change.left])
     if not len(at_s) or not len(leaves):
         return 0.0
-    place = np.searchsorted(leaves, at_s, side="right")
-    following = np.where(place < len(leaves), leaves[np.minimum(place, len(leaves) - 1)], np.inf)
-    return float(np.mean(following - at_s <= span_s))
+    next_leave = np.searchsorted(leaves, at_s, side="right")
+    next_leave_s = np.where(
+        next_leave < len(leaves), leaves[np.minimum(next_leave, len(leaves) - 1)], np.inf
+    )
+    return float(np.mean(next_leave_s - at_s <= span_s))
 
 
 def preempted_within(window: LogWindow, spans_s: Sequence[float]) -> list[tuple[float, float]]:
@@ -165,6 +174,7 @@ def _over_time(results: ExperimentResults) -> ClaimValues:
     speedups = results.speedups
     return {
         "u-bins": float(milp.mean()),
+        # The third largest, as the claim says.
         "u-bins-best": float(np.sort(milp)[-3:][0]),
         "u-bins-gain": max(
             (change(m, e) for m, e in zip(milp.tolist(), equal.tolist(), strict=True) if e > 0),
@@ -191,11 +201,14 @@ def _several_models_values(results: ExperimentResults) -> ClaimValues:
     differ under each objective.
     """
     plan = results.plan
-    fair = next(cell for cell in plan.parallel["scaling-efficiency"] if cell.max_parallel == 10)
-    hours = [results.runtime_h(fair, model) for model in RUNTIMES["scaling-efficiency"]]
+    efficiency_cell = next(
+        cell for cell in plan.parallel["scaling-efficiency"] if cell.max_parallel == 10
+    )
+    hours = [results.runtime_h(efficiency_cell, model) for model in RUNTIMES["scaling-efficiency"]]
     pairs = zip(*(plan.objectives[objective] for objective in OBJECTIVES), strict=True)
     values = {
         "fair-spread": max(hours) / min(hours),
+        # The gain must hold at every T_fwd: the smallest one counts.
         "u-fair": min(results.u(efficient) - results.u(plain) for plain, efficient in pairs),
     }
     for group, tail in ((plan.parallel, ""), (plan.parallel_short, "-10")):
@@ -211,8 +224,10 @@ def _several_models_values(results: ExperimentResults) -> ClaimValues:
 
 
 def _parallel_values(results: ExperimentResults) -> ClaimValues:
-    """Return the values of the claims on P_jmax (5.3, Fig. 14): U and the unoccupied nodes under
-    scaling efficiency, and the comparisons of :func:`_over_parallel` at both T_fwd.
+    """Return the values of the claims on P_jmax, the limit of concurrent trainers (5.3, Fig. 14).
+
+    They are U and the unoccupied nodes under scaling efficiency, and the comparisons of
+    :func:`_over_parallel` at both T_fwd.
     """
     cells = results.plan.parallel["scaling-efficiency"]
     by_count = {cell.max_parallel: cell for cell in cells}
@@ -231,8 +246,9 @@ def _parallel_values(results: ExperimentResults) -> ClaimValues:
 def _over_parallel(
     results: ExperimentResults, group: Mapping[str, Sequence[Cell]], tail: str
 ) -> ClaimValues:
-    """Return the values of the claims of Fig. 14 and Tables 3 and 4 at one T_fwd; ``tail`` ends the
-    names of the claims.
+    """Return the values of the claims of Fig. 14 and Tables 3 and 4 at one T_fwd.
+
+    ``group`` has cells by objective in the order of P_jmax; ``tail`` ends the names of the claims.
     """
     values = {}
     for objective, name in (("scaling-efficiency", ""), ("throughput", "-throughput")):
@@ -244,8 +260,8 @@ def _over_parallel(
     for number, objective in ((3, "throughput"), (4, "scaling-efficiency")):
         cells = runtime_cells(results, objective, group)
         paper, ours = (np.array(x) for x in zip(*((p, o) for _, _, p, o in cells), strict=True))
-        near = [abs(p - o) <= runtime_tolerance_h(p) for p, o in zip(paper, ours, strict=True)]
-        values[f"table-{number}{tail}"] = 100 * float(np.mean(near))
+        is_near = [abs(p - o) <= runtime_tolerance_h(p) for p, o in zip(paper, ours, strict=True)]
+        values[f"table-{number}{tail}"] = 100 * float(np.mean(is_near))
         values[f"table-{number}-order{tail}"] = rank_correlation(paper, ours)
     first, *_, last = group["scaling-efficiency"]
     for model in ("alexnet", "vgg16"):
@@ -295,6 +311,8 @@ def _replayer_values(results: ExperimentResults) -> ClaimValues:
         for arrival in results.inputs.arrivals_of(plan.base)[: plan.base.max_parallel]
         if arrival.at_s <= results.week.start_s
     ]
+    # The authors' replayer begins with a random allocation and charges R_up for it; ours begins
+    # without one. At the largest throughput, this is the most that it can cost.
     paid = sum(trainer.scale_up_s * max(trainer.curve.per_s) for trainer in at_start)
     spacing = {}
     if results.trainers_from_table and gaps.sum() > 0:

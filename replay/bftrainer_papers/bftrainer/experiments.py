@@ -94,6 +94,7 @@ def windows_of(sources: ExperimentSources) -> dict[str, LogWindow]:
             restricted_log(sources.log, start_s=start_s, end_s=end_s, nodes=chosen), queue=None
         )
 
+    # A window without idle nodes has A_s 0, and no efficiency could be computed.
     if not pool_sizes_of(part(SHORT_H)).node_s():
         raise UserError(
             f"none of the {len(chosen):,} nodes is idle in the first {SHORT_H:g} h from "
@@ -104,8 +105,10 @@ def windows_of(sources: ExperimentSources) -> dict[str, LogWindow]:
 
 
 def order_of(log: EventLog, listed: Sequence[str] | None) -> tuple[str, ...]:
-    """Return the nodes in the order of the authors' columns; without that list, in the order of the
-    hashes of their names.
+    """Return the node names of a log in the order in which experiments take their first 1,024.
+
+    ``listed`` are the columns of the authors' log. Without them, the order is that of the hashes of
+    the names, which is arbitrary but the same in every run.
     """
     seen = log.nodes()
     if listed is None:
@@ -119,8 +122,10 @@ def order_of(log: EventLog, listed: Sequence[str] | None) -> tuple[str, ...]:
 
 
 def inputs_of(sources: ExperimentSources, grid: ExperimentGrid) -> Inputs:
-    """Make the windows and trainers of the experiments, by name: ``hpo-MODEL`` for each model, the
-    diverse trainers, and those of the base model with only R_up increased.
+    """Return the windows and trainers of the experiments, by name.
+
+    Trainers are ``hpo-MODEL`` for each model, the diverse trainers, and those of the base model
+    with only R_up (the cost of growing) increased.
     """
     windows = windows_of(sources)
     start_s = windows["week"].start_s
@@ -194,7 +199,11 @@ class ExperimentPlan:
 
 
 def plan_of(grid: ExperimentGrid, models: Sequence[str]) -> ExperimentPlan:
-    """Plan the cells of a grid, for the given models."""
+    """Return the cells (replays) that each figure of the paper needs, for a grid of settings.
+
+    All start from ``base`` (the MILP at T_fwd 120 s on one week) and change one setting each. Only
+    models that have a curve get cells.
+    """
     base = Cell(
         "week",
         f"hpo-{BASE_MODEL}",

@@ -119,7 +119,7 @@ def _paper_periods(window: LogWindow) -> tuple[tuple[float, float], ...]:
 
 
 def _forward_figures(results: ExperimentResults) -> tuple[Picture, ...]:
-    """Draw the figures over T_fwd (Figs. 7 to 9)."""
+    """Draw the figures over T_fwd, the time that a decision looks ahead (Figs. 7 to 9)."""
     plan = results.plan
     lines = [
         _preemption_line(
@@ -134,12 +134,14 @@ def _forward_figures(results: ExperimentResults) -> tuple[Picture, ...]:
         Line("paper", ((170.0, 0.9),)),
     ]
     cost = [(cell.forward_s, cost_per_event(results, cell)) for cell in plan.forward]
-    back = [
+    returns_on_rescaling = [
         (cell.forward_s, results.rows[cell].return_on_rescaling or 0.0) for cell in plan.forward
     ]
     outcome = [(cell.forward_s, results.rows[cell].samples / 1e6) for cell in plan.forward]
     returns = {cell.forward_s: results.detail(cell).returns.quantiles for cell in plan.forward}
-    spread = {at: quantiles for at, quantiles in returns.items() if quantiles is not None}
+    quantiles_by_forward = {
+        at: quantiles for at, quantiles in returns.items() if quantiles is not None
+    }
     milp = _u_line("MILP", results, plan.forward)
     bound = results.rows[plan.base].no_cost_bound
     equal = results.u(plan.equal) / 100
@@ -164,7 +166,14 @@ def _forward_figures(results: ExperimentResults) -> tuple[Picture, ...]:
         ),
         Picture(
             "fig-08-return",
-            return_figure(back, outcome, spread if len(spread) == len(back) else None),
+            # The spread is drawn only if every value of T_fwd has one.
+            return_figure(
+                returns_on_rescaling,
+                outcome,
+                quantiles_by_forward
+                if len(quantiles_by_forward) == len(returns_on_rescaling)
+                else None,
+            ),
             (
                 "forward_s",
                 "samples_per_sample",
@@ -177,7 +186,7 @@ def _forward_figures(results: ExperimentResults) -> tuple[Picture, ...]:
             ),
             [
                 (*point, done, *(returns[point[0]] or ("",) * 5))
-                for point, (_, done) in zip(back, outcome, strict=True)
+                for point, (_, done) in zip(returns_on_rescaling, outcome, strict=True)
             ],
         ),
         Picture(
@@ -240,21 +249,22 @@ def _several_models_figures(results: ExperimentResults) -> tuple[Picture, ...]:
 def _runtime_figure(
     name: str, results: ExperimentResults, group: Mapping[str, Sequence[Cell]]
 ) -> Picture:
-    """Draw the mean runtimes by model at P_jmax 10 (Fig. 12)."""
-    at = 10
+    """Return the picture of the mean runtimes by model at P_jmax 10 (Fig. 12)."""
+    parallel_shown = 10
     hours: dict[str, dict[str, float]] = {}
     paper: dict[str, dict[str, float]] = {}
     for objective in OBJECTIVES:
-        cell = next(c for c in group[objective] if c.max_parallel == at)
+        cell = next(c for c in group[objective] if c.max_parallel == parallel_shown)
         hours_by_model = {model: results.runtime_h(cell, model) for model in RUNTIMES[objective]}
+        # NaN: no trainer of the model completed.
         hours[objective] = {model: h for model, h in hours_by_model.items() if h == h}
         paper[objective] = {
-            model: row[PARALLEL.index(at)] for model, row in RUNTIMES[objective].items()
+            model: row[PARALLEL.index(parallel_shown)] for model, row in RUNTIMES[objective].items()
         }
     rows = [
         (o, m, h, paper[o][m]) for o, model_hours in hours.items() for m, h in model_hours.items()
     ]
-    setting = f"P_jmax {at}, T_fwd {cell.forward_s:g} s"
+    setting = f"P_jmax {parallel_shown}, T_fwd {cell.forward_s:g} s"
     return Picture(
         name,
         runtimes_figure(hours, paper, setting),
@@ -264,7 +274,10 @@ def _runtime_figure(
 
 
 def _parallel_figures(results: ExperimentResults) -> tuple[Picture, ...]:
-    """Draw the figures over P_jmax (Figs. 14a to 14c), without those of which no value is known."""
+    """Draw the figures over P_jmax, the limit of concurrent trainers (Figs. 14a to 14c).
+
+    A figure of which some line has no known value is left out.
+    """
     groups = {objective: results.plan.parallel[objective] for objective in reversed(OBJECTIVES)}
     short = {f"{o}, T_fwd 10 s": results.plan.parallel_short[o] for o in groups}
 

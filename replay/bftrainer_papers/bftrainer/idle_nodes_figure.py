@@ -34,8 +34,10 @@ def idle_nodes_figure(window: LogWindow) -> Figure:
     """
     figures = characterize(window)
     sizes = pool_sizes_of(window)
+    # The shortest bars that are not too many for their labels.
     hours = next((h for h in _BAR_HOURS if figures.span_h <= h * _MOST_BARS), _BAR_HOURS[-1])
     edges_s, shares = mean_shares(sizes, window, hours)
+    # Sizes that last for no time are no peak.
     peak_s = float(sizes.start_s[np.argmax(np.where(sizes.duration_s > 0, sizes.nodes, -1))])
     span = f"{figures.span_h:.3g} h" if figures.span_h < 48 else f"{figures.span_h / 24:.3g} days"
     figure, (area, bars) = sheet(
@@ -48,6 +50,7 @@ def idle_nodes_figure(window: LogWindow) -> Figure:
         f"{format_time(peak_s, window.zone)[:16].replace('T', ' at ')}.{_shaded_text(window)}",
         height_ratios=(2, 1),
     )
+    # The last size is drawn up to the window's end.
     at = np.append(sizes.start_s / DAY_S, window.end_s / DAY_S)
     area.fill_between(
         at, np.append(sizes.nodes, sizes.nodes[-1]), step="post", color=SKY, linewidth=0
@@ -95,7 +98,7 @@ def idle_nodes_figure(window: LogWindow) -> Figure:
 
 
 def _shaded_text(window: LogWindow) -> str:
-    """Say what the shaded spans are; empty without any."""
+    """Return a sentence on what the shaded spans are; empty without any."""
     kinds = [
         name
         for name, spans in (("outages", window.outages), ("gaps in the record", window.gaps))
@@ -112,10 +115,12 @@ def _mean_text(nodes: float) -> str:
 def mean_shares(
     sizes: PoolSizes, window: LogWindow, hours: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the edges (s) of consecutive bars of ``hours`` from the window's start, the last cut
-    at its end, and the idle share in each bar.
+    """Return the edges (s) of consecutive bars, and the mean idle share of the cluster in each.
+
+    Bars are ``hours`` long from the window's start; the last one is cut at its end.
     """
     edges_s = np.append(np.arange(window.start_s, window.end_s, hours * 3600), window.end_s)
     node_s = np.concatenate(([0.0], np.cumsum(sizes.nodes * sizes.duration_s)))
+    # Idle node-seconds from the window's start to each edge.
     at_edges = np.interp(edges_s, np.append(sizes.start_s, window.end_s), node_s)
     return edges_s, np.diff(at_edges) / np.diff(edges_s) / window.machine_nodes

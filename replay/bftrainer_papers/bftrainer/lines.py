@@ -69,10 +69,16 @@ def lines_figure(
     log_x: bool = False,
     levels: Sequence[Level] = (),
 ) -> Figure:
-    """Draw lines with markers at the replayed values, without smoothing."""
+    """Draw lines with markers at the replayed values, without smoothing.
+
+    ``x`` and ``y`` are the names of the axes; ``levels`` are horizontal lines for comparison.
+    """
     figure, (axes,) = sheet(title, caption)
     for line, (color, marker, dashes) in zip(
-        lines, _LOOKS * (1 + len(lines) // len(_LOOKS)), strict=False
+        # Looks are repeated if there are more lines.
+        lines,
+        _LOOKS * (1 + len(lines) // len(_LOOKS)),
+        strict=False,
     ):
         axes.plot(
             [at for at, _ in line.points],
@@ -114,14 +120,16 @@ def lines_figure(
 
 
 def _separated_labels(lines: Sequence[Line], levels: Sequence[Level]) -> list[tuple[str, float]]:
-    """Return names and heights of the levels; if names would lie on each other, the upper level has
-    them all.
+    """Return a name and a height for each level line, without names that would overlap.
+
+    From the top down: a level closer than ``_NEAR`` of the axis to the one above it gets no line of
+    its own; its name is appended to the upper one's.
     """
     heights = [y for line in lines for _, y in line.points] + [level.y for level in levels]
-    near = _NEAR * (max(heights, default=0.0) - min(heights, default=0.0))
+    least_distance = _NEAR * (max(heights, default=0.0) - min(heights, default=0.0))
     names: list[tuple[str, float]] = []
     for level in sorted(levels, key=lambda level: -level.y):
-        if names and names[-1][1] - level.y <= near:
+        if names and names[-1][1] - level.y <= least_distance:
             names[-1] = (f"{names[-1][0]}, {level.name}", names[-1][1])
         else:
             names.append((level.name, level.y))

@@ -34,6 +34,7 @@ def lost_figure(by_policy: Mapping[str, Bins], zone: tzinfo | None = None) -> Fi
     largest = 0.01
     for axes, (name, d) in zip(panels, by_policy.items(), strict=True):
         possible = d.samples + d.lost_to_preemption + d.lost_to_rescale
+        # A bin without training gets shares of 0.
         possible[possible <= 0] = np.inf
         preempted, rescaled = d.lost_to_preemption / possible, d.lost_to_rescale / possible
         left, width = d.edges_s[:-1] / DAY_S, np.diff(d.edges_s) / DAY_S

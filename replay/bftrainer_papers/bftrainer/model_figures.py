@@ -54,6 +54,7 @@ def runtimes_figure(
     looks = zip(hours.items(), _LOOKS, strict=False)
     for i, ((objective, hours_of_model), (color, hatch)) in enumerate(looks):
         values = [hours_of_model.get(model, 0.0) for model in models]
+        # The bars of a model stand side by side, around its place on the axis.
         left = spots + (i - (len(hours) - 1) / 2) * width
         axes.bar(left, values, width, color=color, hatch=hatch, edgecolor="white", label=objective)
         _label_bars(axes, left, values, inside=paper is not None)
@@ -79,7 +80,10 @@ def runtimes_figure(
 
 
 def _reading_text(hours: Mapping[str, Mapping[str, float]]) -> str:
-    """Say how much longer the slowest model takes than the fastest, under every objective."""
+    """Return a sentence on how much longer the slowest model takes than the fastest.
+
+    It has a part for each objective.
+    """
     phrases = []
     for objective, hours_of_model in hours.items():
         if not hours_of_model:

@@ -33,20 +33,25 @@ class RescaleReturns:
 def taken_within(
     entries: Sequence[LedgerRow], spans_s: Sequence[float] = SPANS_S
 ) -> tuple[tuple[float, float], ...]:
-    """Return (span, share of the decisions after which a trainer loses a node within the span) for
-    each span: the paper's Fig. 7a.
+    """Return (span, share of decisions after which a trainer loses a node within the span), per
+    span.
+
+    This is the paper's Fig. 7a. Without decisions, every share is 0.
     """
     at_s = np.array([entry.at_s for entry in entries])
-    taken_s = np.array([*(entry.at_s for entry in entries if entry.taken_nodes), np.inf])
-    wait_s = taken_s[np.searchsorted(taken_s[:-1], at_s, side="right")] - at_s
+    # The infinity at the end stands for "never again".
+    losses_s = np.array([*(entry.at_s for entry in entries if entry.taken_nodes), np.inf])
+    until_loss_s = losses_s[np.searchsorted(losses_s[:-1], at_s, side="right")] - at_s
     if not len(at_s):
         return tuple((float(span), 0.0) for span in spans_s)
-    return tuple((float(span), float(np.mean(wait_s <= span))) for span in spans_s)
+    return tuple((float(span), float(np.mean(until_loss_s <= span))) for span in spans_s)
 
 
 def returns(entries: Sequence[LedgerRow], final: ReplayTotals) -> RescaleReturns:
-    """Compute the returns of the paper's Fig. 8: the rescale cost at an event is the investment,
-    the outcome until the next event the return.
+    """Return how many samples are trained until the next event per sample spent on rescaling.
+
+    The paper's Fig. 8: the rescale cost at a decision is the investment, and what is trained until
+    the next decision is the return. Decisions without a cost are left out.
     """
     samples = np.diff([*(entry.totals.samples for entry in entries), final.samples])
     invested = np.array([entry.invested_samples for entry in entries])

@@ -86,8 +86,10 @@ class ExperimentResults:
         return idle_node_s(self.inputs.windows[cell.log], self.done_s(cell)) / 3600
 
     def unoccupied(self, cell: Cell) -> float:
-        """Return what share of the idle node-hours until the last completion no trainer could use,
-        in percent: those on more nodes than P_jmax trainers of 64 nodes.
+        """Return the percentage of idle node-hours until the last completion that no trainer could
+        use.
+
+        They are those on more nodes than P_jmax trainers of 64 nodes.
         """
         window, until_s = self.inputs.windows[cell.log], self.done_s(cell)
         return (
@@ -139,6 +141,7 @@ def idle_node_s(window: LogWindow, until_s: float, beyond: int = 0) -> float:
     """Return the integral of the idle nodes above ``beyond``, from the window's start to
     ``until_s``; NaN if ``until_s`` is NaN.
     """
+    # NaN: not all trainers were completed.
     if until_s != until_s:
         return float("nan")
     sizes = pool_sizes_of(window)

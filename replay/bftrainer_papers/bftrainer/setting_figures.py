@@ -23,8 +23,10 @@ FLAT = 0.005
 def preempted_figure(
     lines: Sequence[Line], levels: Sequence[Level] = (), what: str = "the departure of a node"
 ) -> Figure:
-    """Draw the share of the events that ``what`` follows within T_fwd (Fig. 7a); the caption reads
-    the first line.
+    """Draw the share of the events that ``what`` follows within T_fwd (Fig. 7a), a line per
+    reading.
+
+    The caption reads the first line at about 120 s.
     """
     points = lines[0].points
     near, share = min(points, key=lambda point: abs(point[0] - 120.0))

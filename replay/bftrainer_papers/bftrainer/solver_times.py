@@ -36,6 +36,8 @@ def cell_name(trainers: int, nodes: int) -> str:
 def solve_times(trainers: Sequence[int], nodes: Sequence[int], repeats: int) -> Times:
     """Time each solver on the same random problems. A solver that is not installed is left out."""
     rng = random.Random(SEED)
+    # Probing also draws from ``rng``, always the same number of times, so the problems are the same
+    # whatever solvers are installed.
     ready = [solver for solver in solvers() if _is_there(solver, random_map(rng, 2, 4))]
     times: Times = {solver.name: {} for solver in ready}
     for j in trainers:
@@ -52,8 +54,9 @@ def solve_times(trainers: Sequence[int], nodes: Sequence[int], repeats: int) -> 
 
 
 def _is_there(solver: Allocator, problem: Problem) -> bool:
-    """Return whether the solver's package is installed; loads the package, so that no measured
-    solve does.
+    """Return whether the solver's package is installed, by solving a small problem.
+
+    That also loads the package, so that no measured solve does.
     """
     try:
         solver.solve(problem)
@@ -65,8 +68,9 @@ def _is_there(solver: Allocator, problem: Problem) -> bool:
 
 
 def random_map(rng: random.Random, trainers: int, nodes: int) -> Problem:
-    """Draw a problem with Table 2's models in turn, and all nodes assigned at random within the
-    bounds: "c to meet all constraints".
+    """Return a problem with all nodes assigned to trainers at random, up to 64 each.
+
+    The paper: "c to meet all constraints". The trainers have Table 2's models in turn.
     """
     models = sorted(TABLE_2)
     held = [0] * trainers

@@ -40,22 +40,26 @@ def outcomes_per_event(outcome: ReplayOutcome) -> Array:
 
 
 def compare(milp: Array, equal: Array) -> Speedups:
-    """Compare the outcomes of MILP and equal share event by event; if equal share loses samples and
-    the MILP trains some, it counts as more than 5 times better.
+    """Compare the samples trained from event to event under the MILP and under equal share.
+
+    Events in which both trained nothing are left out. If equal share loses samples and the MILP
+    trains some, no ratio exists, and the event counts as more than 5 times better. All values are
+    NaN if nothing was trained at all.
     """
     assert len(milp) == len(equal), "both decide at the same events"
-    some = (milp != 0) | (equal != 0)
-    milp, equal = milp[some], equal[some]
+    is_active = (milp != 0) | (equal != 0)
+    milp, equal = milp[is_active], equal[is_active]
     if not len(milp):
         nan = float("nan")
         return Speedups(nan, nan, nan, nan, nan, nan, ())
-    trained = equal > 0
-    ratios = np.sort(milp[trained] / equal[trained])
+    equal_trained = equal > 0
+    ratios = np.sort(milp[equal_trained] / equal[equal_trained])
 
     def times(factor: float) -> float:
         return 100 * float(np.mean((milp > 0) & (milp >= factor * equal)))
 
     return Speedups(
+        # The margin of a millionth keeps rounding errors from counting as worse.
         worse=100 * float(np.mean(milp < equal - 1e-6 * np.abs(equal))),
         better_2=times(2.0),
         better_5=times(5.0),

@@ -57,12 +57,17 @@ def runtime_cells(
 
 
 def rank_correlation(first: np.ndarray, second: np.ndarray) -> float:
-    """Compute Spearman's rank correlation, ties at their mean rank; NaN if any number is NaN."""
+    """Return Spearman's rank correlation of two rows of numbers; NaN if any number is NaN.
+
+    Equal numbers share their mean rank.
+    """
     if np.isnan(first).any() or np.isnan(second).any():
         return float("nan")
 
     def ranks(values: np.ndarray) -> np.ndarray:
         _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
+        # Ranks count from 1: of a group of equal numbers, ``cumsum`` is the last rank, and half of
+        # the group's size less one leads back to its middle.
         means: np.ndarray = np.cumsum(counts) - (counts - 1) / 2
         return means[place]
 
@@ -72,8 +77,9 @@ def rank_correlation(first: np.ndarray, second: np.ndarray) -> float:
 def runtime_table(
     results: ExperimentResults, objective: str
 ) -> list[tuple[str, int, float, float, float, str, float]]:
-    """Return Table 3 (throughput) or 4 (scaling efficiency), a row per cell with its own verdict;
-    its last column is our hours at T_fwd 10 s.
+    """Return the rows of Table 3 (throughput) or 4 (scaling efficiency), each with its own verdict.
+
+    The last column is our hours at T_fwd 10 s.
     """
     table = []
     short = runtime_cells(results, objective, results.plan.parallel_short)

@@ -52,8 +52,10 @@ class BFTrainerOptions:
 def reproduce(
     options: BFTrainerOptions, full: bool, on_step: OnStep, workers: Workers
 ) -> tuple[Reproduction, ExperimentResults]:
-    """Run the replays that are missing, then evaluate the claims, draw the figures and write all
-    files.
+    """Run the replays that are missing; return the rows of the reproduction, and all results.
+
+    Also draws the figures and writes all files. ``full`` runs every setting of the paper. Raises
+    :class:`UserError` without a log.
     """
     from bftrainer_papers.bftrainer.collect import collect
     from bftrainer_papers.bftrainer.experiments import FULL, QUICK, inputs_of, plan_of
@@ -106,8 +108,9 @@ def _read_sources(options: BFTrainerOptions, path: Path) -> ExperimentSources:
 
 
 def _read_paper_log(path: Path, machine_nodes: int | None = None) -> EventLog:
-    """Read a log with the paper's definition of idle; ``machine_nodes`` is the size of the cluster
-    (None: that of the log).
+    """Return a log with idle nodes as the paper defines them.
+
+    ``machine_nodes`` is the size of the cluster (None: that of the log).
     """
     from bftrainer_replay.logs.open import open_log
     from bftrainer_replay.logs.source import ImportOptions
@@ -137,7 +140,11 @@ def _other_logs(options: BFTrainerOptions) -> dict[str, LogWindow]:
 def _run_missing(
     plan: ExperimentPlan, inputs: Inputs, store: ResultStore, workers: Workers
 ) -> None:
-    """Run the computations that are missing; first print their number and the expected duration."""
+    """Run the computations that have no result yet; first print their number and how long they
+    take.
+
+    The duration is estimated from the first replay, which is run (or read) for that.
+    """
     from bftrainer_papers.bftrainer.cells import REPLAY, compute, paper_task
     from bftrainer_replay.sweep.run_tasks import do_all
 

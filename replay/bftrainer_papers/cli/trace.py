@@ -143,8 +143,11 @@ class TraceOptions:
 def from_trace(
     options: TraceOptions, count: int | None, start_s: float | None, seed: int, out: Path
 ) -> tuple[Arrival, ...]:
-    """Make trainers of the jobs of a trace, and write their curves; print how many jobs and models
-    were read, used and ignored.
+    """Return trainers made of the jobs of a trace, and write their curves into a file.
+
+    Prints how many jobs and models were read, used and ignored. ``start_s`` is when the first
+    trainer is submitted (None: as in the trace), ``out`` the trainer table, beside which curves are
+    written by default. Raises :class:`UserError` for a wrong option.
     """
     from bftrainer_papers.traces.arrivals import read_trace
     from bftrainer_papers.traces.profiles import read_profiles
@@ -152,18 +155,19 @@ def from_trace(
 
     for name in ("gpus_per_node", "extrapolate_to", "max_nodes", "hours", "least_s"):
         value = getattr(options, name)
-        least = 0 if name in ("hours", "least_s") else 1
+        least_value = 0 if name in ("hours", "least_s") else 1
         if value is not None and (
-            not least <= value < math.inf or (name == "hours" and value == 0)
+            not least_value <= value < math.inf or (name == "hours" and value == 0)
         ):
             raise UserError(
                 f"--{name.replace('_', '-')} {value:g}: expected "
-                f"{'a number above 0' if not least else '1 or more'}"
+                f"{'a number above 0' if not least_value else '1 or more'}"
             )
     profiles = read_profiles(options.curves)
     scalings = _chosen_scalings(options, profiles, profiles.of(options.hardware))
     trace = read_trace(options.arrivals, options.member, options.skip_bad)
     if start_s is None and not trace.has_dates:
+        # Times of such a trace count from 0, so a date has to be chosen.
         start_s = _START_S
     choice = TraceSelection(
         _from_s(options.from_, trace),
@@ -194,8 +198,10 @@ def from_trace(
 def _chosen_scalings(
     options: TraceOptions, profiles: Profiles, chosen: tuple[Profile, ...]
 ) -> list[MeasuredScaling]:
-    """Return the curves per node count of the chosen models; print how many models were read, used
-    and ignored.
+    """Return the throughput curves per node count of the chosen models.
+
+    ``chosen`` are the measurements on the chosen hardware. Prints how many models were read, used
+    and ignored. Raises :class:`UserError` if none is left.
     """
     from bftrainer_papers.traces.scaling import CurveShape, scaling_of
     from bftrainer_replay.workload.curves import plain_name
@@ -210,12 +216,14 @@ def _chosen_scalings(
     shape = CurveShape(options.shape or CurveShape.MEASURED)
     gpus = options.gpus_per_node or _GPUS
     selected = [profile for profile in chosen if plain_name(profile.model) in wanted]
-    made = [scaling_of(profile, gpus, shape, options.extrapolate_to) for profile in selected]
-    scalings = [scaling for scaling in made if scaling is not None]
+    scalings_or_none = [
+        scaling_of(profile, gpus, shape, options.extrapolate_to) for profile in selected
+    ]
+    scalings = [scaling for scaling in scalings_or_none if scaling is not None]
     unused = {
         "of other hardware": len(profiles.profiles) - len(chosen),
         "not in --models": len(chosen) - len(selected),
-        f"not measured on {gpus} GPUs": len(made) - len(scalings),
+        f"not measured on {gpus} GPUs": len(scalings_or_none) - len(scalings),
     }
     reasons = ", ".join(f"{number} {why}" for why, number in unused.items() if number)
     total = len(profiles.profiles)
@@ -232,7 +240,9 @@ def _chosen_scalings(
 
 
 def _tell_curves(scalings: list[MeasuredScaling], arrivals: tuple[Arrival, ...]) -> None:
-    """Print what is unusual about the curves, and which parts were not measured."""
+    """Print a remark on each curve that trainers use: what is unusual about it, and what is not
+    measured.
+    """
     from bftrainer_papers.traces.scaling import is_concave
 
     used = {arrival.trainer.model for arrival in arrivals}

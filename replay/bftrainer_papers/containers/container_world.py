@@ -63,8 +63,11 @@ def least_used(job: ContainerJob, workers: Sequence[ContainerHost]) -> int:
 
 
 def soft_shares(demands: Sequence[float], limits: Sequence[float]) -> list[float]:
-    """Divide a processor fairly up to min(demand, limit), then the rest up to the demand, as soft
-    limits do. The shares sum to 1 or to the sum of demands.
+    """Return each container's share of one processor, divided as Docker's soft limits do.
+
+    First, the processor is divided evenly, no share above min(demand, limit); what is left is then
+    divided in the same way among those that demand more than their limit. The shares sum to 1 or,
+    if this is less, to the sum of demands.
     """
     shares = _max_min_shares(
         1.0, [min(demand, limit) for demand, limit in zip(demands, limits, strict=True)]
@@ -103,7 +106,11 @@ class WorkerWorld:
     on_decision: Callable[[WorkerWorld], None] | None = None
 
     def play(self) -> list[RunningContainer]:
-        """Run until all jobs complete; return them in order of completion."""
+        """Run until all jobs complete; return their containers in order of completion.
+
+        Time jumps to the next arrival, completion, end of a move or wake-up that the policy asked
+        for, whichever is first.
+        """
         waiting = sorted(self.jobs, key=lambda job: job.at_s)
         memory: object = None
         wake_s = math.inf
@@ -126,6 +133,7 @@ class WorkerWorld:
                 limits = dict(decision.limits)
                 moves = dict(decision.moves)
                 for run in self.running:
+                    # A container that the decision does not name has no limit.
                     run.limit = limits.get(run.job.id, 1.0)
                     if moves.get(run.job.id, run.worker) != run.worker:
                         run.worker, run.moves = moves[run.job.id], run.moves + 1
@@ -136,17 +144,21 @@ class WorkerWorld:
         return self.finished
 
     def observed(self) -> tuple[ContainerHost, ...]:
-        """Return the state that a policy may see: the containers of each worker, and its use of
-        processor and memory.
+        """Return what a policy may see of each worker: its containers, and how much of it is used.
+
+        The use is the mean of processor and memory, each at most 1.
         """
         seen = []
         for w in range(self.workers):
-            here = [run for run in self.running if run.worker == w]
-            containers = tuple(Container(r.job.id, _present_loss(r), r.used_s) for r in here)
-            processor = min(sum(r.job.demand for r in here), 1.0)
+            containers_here = [run for run in self.running if run.worker == w]
+            containers = tuple(
+                Container(r.job.id, _present_loss(r), r.used_s) for r in containers_here
+            )
+            processor = min(sum(r.job.demand for r in containers_here), 1.0)
             seen.append(
                 ContainerHost(
-                    containers, (processor + min(sum(r.job.memory for r in here), 1.0)) / 2
+                    containers,
+                    (processor + min(sum(r.job.memory for r in containers_here), 1.0)) / 2,
                 )
             )
         return tuple(seen)
@@ -168,8 +180,11 @@ class WorkerWorld:
                 run.share = share
 
     def _work_per_s(self, run: RunningContainer) -> float:
-        """Return the work per second of a container: its share, less what contention with the
-        others on its worker costs.
+        """Return the work per second of a container: its share, less what others on its worker cost
+        it.
+
+        ``together`` is the effective number of containers (see the module): their number if the
+        shares are equal, near 1 if one has nearly everything.
         """
         if not self.contention:
             return run.share
@@ -178,7 +193,7 @@ class WorkerWorld:
         return run.share / (1 + self.contention * (together - 1))
 
     def _next_change(self) -> float:
-        """Return when the next container completes or ends its move."""
+        """Return when the next container completes or ends its move; infinity if none does."""
         times = [math.inf]
         for run in self.running:
             if run.paused_until_s > self.now_s:

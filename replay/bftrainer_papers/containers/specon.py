@@ -68,41 +68,48 @@ class SpeCon:
     def decide(
         self, at_s: float, workers: Sequence[ContainerHost], memory: object
     ) -> tuple[WorkerDecision, object]:
-        """Categorize all containers if the interval has passed, and move those that ask for it. At
-        any time, add new containers and, once all have converged, rebalance the cluster.
+        """Return the moves of containers between workers, and the monitor's new state.
+
+        Once per interval, every container is put into a category by how much its loss still
+        changes, and containers that have converged may move away from those that progress. At any
+        time, new containers are added and, once all have converged, the cluster is rebalanced.
         """
-        watch = (
+        monitor = (
             memory
             if isinstance(memory, MonitorState)
             else MonitorState(next_s=at_s + self.interval_s)
         )
-        here = {
+        place_and_container = {
             container.id: (w, container)
             for w, worker in enumerate(workers)
             for container in worker.containers
         }
-        tracked_ids = {t.id for t in watch.tracked}
+        tracked_ids = {t.id for t in monitor.tracked}
         new = tuple(
             TrackedContainer(name, loss=c.loss)
-            for name, (_, c) in here.items()
+            for name, (_, c) in place_and_container.items()
             if name not in tracked_ids
         )
-        tracked = {t.id: t for t in (*watch.tracked, *new) if t.id in here}
-        at = {name: w for name, (w, _) in here.items()}
-        home = dict(at)
-        next_s = watch.next_s
+        tracked = {t.id: t for t in (*monitor.tracked, *new) if t.id in place_and_container}
+        worker_of = {name: w for name, (w, _) in place_and_container.items()}
+        worker_before = dict(worker_of)
+        next_s = monitor.next_s
         if at_s >= next_s:
             next_s = at_s + self.interval_s
             for name in tuple(tracked):
-                tracked[name], asks = self.monitored(tracked[name], here[name][1].loss, at_s)
-                if asks and _growing_on(at[name], at, tracked) > 1:  # [SpeCon Algorithm 3, line 15]
-                    at[name] = target(at[name], at, tracked, workers)
+                tracked[name], asks = self.monitored(
+                    tracked[name], place_and_container[name][1].loss, at_s
+                )
+                if (
+                    asks and _growing_on(worker_of[name], worker_of, tracked) > 1
+                ):  # [SpeCon Algorithm 3, line 15]
+                    worker_of[name] = target(worker_of[name], worker_of, tracked, workers)
                     tracked[name] = replace(tracked[name], migrated=True)
         if tracked and all(t.category is ConvergenceCategory.CONVERGED for t in tracked.values()):
-            for name, w in rebalance(at, tracked, len(workers)):
-                at[name] = w
+            for name, w in rebalance(worker_of, tracked, len(workers)):
+                worker_of[name] = w
                 tracked[name] = replace(tracked[name], rebalanced=True)
-        moves = tuple((name, w) for name, w in at.items() if w != home[name])
+        moves = tuple((name, w) for name, w in worker_of.items() if w != worker_before[name])
         return WorkerDecision(moves=moves, wake_at_s=next_s if tracked else None), MonitorState(
             tuple(tracked.values()), next_s
         )
@@ -110,11 +117,16 @@ class SpeCon:
     def monitored(
         self, t: TrackedContainer, loss: float | None, at_s: float
     ) -> tuple[TrackedContainer, bool]:
-        """Run [SpeCon Algorithm 3] for one container; return its new state, and whether it requests
-        a move (line 16).
+        """Run [SpeCon Algorithm 3] for one container; return its new state, and whether it asks to
+        move.
+
+        Its category steps from PROGRESSING over WATCHING to CONVERGED while its loss changes ever
+        less, and a further step is the request to move (line 16). A change above ``alpha`` leads
+        back to PROGRESSING.
         """
         if t.migrated or loss is None:
             return t, False
+        # The first loss has none before it to compare with.
         if t.loss is None:
             return replace(t, loss=loss), False
         growth = abs(loss - t.loss)
@@ -148,14 +160,16 @@ def target(
     tracked: Mapping[str, TrackedContainer],
     workers: Sequence[ContainerHost],
 ) -> int:
-    """Choose the worker for a container that moves, by [SpeCon Algorithm 4]: the one with the
-    lowest score; of several, ``home`` or else the lowest consumption.
+    """Return the worker to which a container moves, by [SpeCon Algorithm 4].
+
+    It is the one with the lowest score, the weighted number of its containers. Of several such, it
+    is ``home``, where the container is, or else the one with the lowest consumption.
     """
     score = scores(at, tracked, len(workers))
-    least = [w for w, value in enumerate(score) if value == min(score)]
-    if home in least:
+    lowest_scored = [w for w, value in enumerate(score) if value == min(score)]
+    if home in lowest_scored:
         return home
-    return min(least, key=lambda w: (workers[w].consumption, w))
+    return min(lowest_scored, key=lambda w: (workers[w].consumption, w))
 
 
 def rebalance(
@@ -166,13 +180,13 @@ def rebalance(
     With bf the mean number of containers per worker, rounded down: idle workers get up to bf
     containers. If no worker is idle, those with less than bf - 1 get up to bf - 1.
     """
-    count = [0] * workers
+    container_count = [0] * workers
     for w in at.values():
-        count[w] += 1
+        container_count[w] += 1
     factor = len(at) // workers  # bf, line 9
-    idle = [w for w in range(workers) if count[w] == 0]
-    enough = factor if idle else factor - 1  # lines 12 and 21
-    room = idle or [w for w in range(workers) if count[w] < enough]
+    idle = [w for w in range(workers) if container_count[w] == 0]
+    wanted_count = factor if idle else factor - 1  # lines 12 and 21
+    workers_with_room = idle or [w for w in range(workers) if container_count[w] < wanted_count]
     # Line 5 orders by d = t - t_c, the time since a container converged, the shortest first. Ties
     # go by name.
     free = sorted(
@@ -180,14 +194,18 @@ def rebalance(
         key=lambda n: (-tracked[n].converged_s, n),
     )
     moves: list[tuple[str, int]] = []
-    for w in room:
-        while count[w] < enough:
-            name = next((n for n in free if at[n] not in room and count[at[n]] > 1), None)
+    for w in workers_with_room:
+        while container_count[w] < wanted_count:
+            # The next free container that is on a worker with enough, and not alone there.
+            name = next(
+                (n for n in free if at[n] not in workers_with_room and container_count[at[n]] > 1),
+                None,
+            )
             if name is None:
                 return moves
             free.remove(name)
-            count[at[name]] -= 1
-            count[w] += 1
+            container_count[at[name]] -= 1
+            container_count[w] += 1
             moves.append((name, w))
     return moves
 

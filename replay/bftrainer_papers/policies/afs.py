@@ -48,8 +48,10 @@ class _Side:
     of_now: float = 0.0  # (p' - p) / p, per node of the step
 
     def take(self) -> None:
-        """Move the trainer to its next size, and compute what the size after that would gain
-        (``cost`` 0: nothing).
+        """Move the trainer to its next size, and compute what the size after that would gain.
+
+        ``cost`` is then the number of further nodes of that step; 0 says that there is no larger
+        size or that it is no faster.
         """
         self.position += 1
         now = self.rates[self.sizes[self.position]]
@@ -78,10 +80,12 @@ def prefers(challenger: _Side, holder: _Side) -> bool:
 def share_out(
     sides: Sequence[_Side], nodes: int, first: Sequence[int], beats: Callable[[_Side, _Side], bool]
 ) -> tuple[int, ...]:
-    """Divide the nodes: each trainer gets its smallest size, in the order ``first`` while they fit,
-    and each further node goes to the winner of a tournament by ``beats``.
+    """Return the number of nodes of each trainer after the tournament of AFS, in the trainers'
+    order.
 
-    Cost: O(J * nodes).
+    Each trainer first gets its smallest size, in the order ``first``, while these fit. Then each
+    step goes to the trainer that ``beats`` all others of those whose next step still fits. Cost:
+    O(J * nodes).
     """
     for j in first:
         if sides[j].sizes and sides[j].sizes[0] <= nodes:
@@ -108,7 +112,10 @@ class AfsL:
     needs: frozenset[Need] = frozenset({Need.LENGTH})
 
     def decide(self, state: State, event: Event) -> tuple[Decision, object]:
-        """Divide the pool by the remaining samples and curves; there is no memory."""
+        """Divide the pool by the remaining samples and curves; there is no memory.
+
+        If not all fit, those that would end soonest at their smallest size run first.
+        """
         sides = [
             _Side(
                 sizes_of(admitted.trainer), rates(admitted.trainer), remaining(admitted, self.name)
@@ -133,8 +140,10 @@ class AfsP:
     name: str = "afs-p"
 
     def decide(self, state: State, event: Event) -> tuple[Decision, object]:
-        """Divide the pool by what a further node gains; ties are drawn, so the memory is the state
-        of the random numbers.
+        """Divide the pool by what a further node gains each trainer, relative to its rate then.
+
+        If not all fit, those that have used the least node-time run first. Ties are drawn, so the
+        memory is the state of the random numbers.
         """
         seed = state.memory if isinstance(state.memory, int) else self.seed
 

@@ -24,19 +24,22 @@ class FcfsRigid:
     rigid: bool = True
 
     def decide(self, state: State, event: Event) -> tuple[Decision, object]:
-        """Keep running trainers and start the queue in order. The memory is the queue: ids in
-        order, killed trainers at the end.
+        """Keep running trainers and start the waiting ones in order; the memory is the queue.
+
+        The queue has the ids of all trainers. A trainer with fewer nodes than it requested has lost
+        some: it is killed and goes to the end. A trainer that is new stands behind those known
+        before.
         """
         previous_queue = state.memory if isinstance(state.memory, tuple) else ()
-        held = {admitted.trainer.id: len(admitted.nodes) for admitted in state.active}
+        node_count = {admitted.trainer.id: len(admitted.nodes) for admitted in state.active}
         size = {admitted.trainer.id: requested(admitted.trainer) for admitted in state.active}
-        killed = {name for name, n in held.items() if 0 < n < size[name]}
+        killed = {name for name, n in node_count.items() if 0 < n < size[name]}
         places = {name: place for place, name in enumerate(previous_queue)}
         arrived = [admitted.trainer.id for admitted in state.active]
         queue = sorted(arrived, key=lambda name: (name in killed, places.get(name, len(places))))
-        running = [name for name in queue if held[name] >= size[name]]
+        running = [name for name in queue if node_count[name] >= size[name]]
         index = {name: j for j, name in enumerate(arrived)}
-        order = [*running, *(name for name in queue if held[name] < size[name])]
+        order = [*running, *(name for name in queue if node_count[name] < size[name])]
         return Decision(first_fit(state, [index[name] for name in order])), tuple(queue)
 
 

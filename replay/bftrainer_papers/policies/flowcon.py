@@ -82,8 +82,11 @@ class Rules:
     beta: float = 2.0
 
     def listen(self, lists: Lists, seen: Mapping[str, MeasuredGrowth], at_s: float) -> Lists:
-        """Update the lists by [FlowCon Algorithm 2], which runs Algorithm 1 after an arrival or
-        departure, or when the interval has passed.
+        """Return the lists after an event: [FlowCon Algorithm 2], which runs Algorithm 1 when it is
+        due.
+
+        It is due after an arrival or departure, which also resets the interval, or when the
+        interval has passed. Otherwise the lists stay as they are.
         """
         members = tuple(member for member in lists.members if member.id in seen)  # lines 10-15
         member_ids = {member.id for member in members}
@@ -107,8 +110,10 @@ class Rules:
         at_s: float,
         interval_s: float,
     ) -> tuple[tuple[FlowConMember, ...], float]:
-        """Move members between the lists, then set their limits: [FlowCon Algorithm 1]. Return the
-        members and the next interval.
+        """Move members between the lists, then set their limits: [FlowCon Algorithm 1].
+
+        Return the members and the next interval. If all members are on CL (they converge), none is
+        limited, and the interval doubles.
         """
         members = tuple(
             self.classified(self.measured(member, seen[member.id], at_s)) for member in members
@@ -121,8 +126,11 @@ class Rules:
         ), interval_s
 
     def measured(self, member: FlowConMember, now: MeasuredGrowth, at_s: float) -> FlowConMember:
-        """Compute a member's G since its last measurement [FlowCon Eqns 4.1, 4.2] (line 3 of
-        Algorithm 1).
+        """Return a member with its G since its last measurement [FlowCon Eqns 4.1, 4.2].
+
+        G is how much its loss changed per resource used (line 3 of Algorithm 1). Without a loss,
+        passed time or resource use there is nothing to measure, and the first loss has none before
+        it: G stays as it was.
         """
         passed_s, used_s = at_s - member.at_s, now.used_s - member.used_s
         if now.loss is None or passed_s <= 0 or used_s <= 0:
@@ -138,13 +146,15 @@ class Rules:
         )
 
     def classified(self, member: FlowConMember) -> FlowConMember:
-        """Move a member to the list of its G (lines 4-13); one that has not been measured stays on
-        NL.
+        """Return a member on the list that its G belongs to (lines 4-13 of Algorithm 1).
+
+        G of at least alpha leads to NL; below, a member steps from NL to WL, and from there to CL.
+        One that has not been measured stays on NL.
         """
         if member.growth is None:
             return member
-        slower = Stage.WATCHING if member.stage is Stage.NEW else Stage.COMPLETING
-        stage = Stage.NEW if member.growth >= self.alpha else slower
+        next_stage = Stage.WATCHING if member.stage is Stage.NEW else Stage.COMPLETING
+        stage = Stage.NEW if member.growth >= self.alpha else next_stage
         return FlowConMember(
             member.id, stage, member.limit, member.growth, member.loss, member.used_s, member.at_s
         )
@@ -193,8 +203,10 @@ class FlowCon:
     needs: frozenset[Need] = frozenset({Need.LOSSES})
 
     def decide(self, state: State, event: Event) -> tuple[Decision, object]:
-        """Divide the pool by the limits; the memory is the lists, with the share of the pool that
-        each trainer has used.
+        """Divide the pool in proportion to the limits that FlowCon sets; the memory is its lists.
+
+        The resource of a trainer is its node-seconds over the pool's nodes; the evaluation function
+        is its loss over its first loss.
         """
         before = state.memory if isinstance(state.memory, Lists) else Lists()
         pool = max(len(state.pool), 1)
@@ -207,6 +219,7 @@ class FlowCon:
         lists = self.rules.listen(before, seen, state.at_s)
         limits = {member.id: member.limit for member in lists.members}
         trainers = [admitted.trainer for admitted in state.active]
+        # A weight of 0 would leave the trainer out of the division.
         weights = [max(limits[trainer.id], 1e-6) for trainer in trainers]
         counts = by_weight(trainers, weights, len(state.pool))
         return Decision(counts, lists.next_s if trainers else None), lists

@@ -35,25 +35,32 @@ class HorizonJob:
 
 
 def build(jobs: Sequence[HorizonJob], nodes: int, steps: int) -> Milp:
-    """Build the MILP of [ModelArts] over ``steps`` steps; :meth:`Milp.counts` gives the counts of
+    """Return the MILP of [ModelArts] over ``steps`` steps; :meth:`Milp.counts` gives the counts of
     step 1.
+
+    Per job and step, one binary variable for each size (exactly one is chosen) and one variable for
+    the share of the demand that has been served until then.
     """
     model = ConstraintRows(native_sos=False)
-    used: list[list[tuple[int, float]]] = [[] for _ in range(steps)]
+    nodes_in_step: list[list[tuple[int, float]]] = [[] for _ in range(steps)]
     for i, job in enumerate(jobs):
         before: list[tuple[int, float]] = []
         for t in range(steps):
             chosen = [model.binary() for _ in job.sizes]
             served = model.variable(0, 1, objective=1.0)  # [ModelArts Eqn 2] in units of d_i
             model.row(1, 1, [(b, 1.0) for b in chosen])  # [ModelArts Eqns 5, 15-18]
-            gained = [(b, -min(share, 1.0)) for b, share in zip(chosen, job.served, strict=True)]
-            model.row(-np.inf, 0, [(served, 1.0), *before, *gained])  # [ModelArts Eqns 19, 20]
+            served_in_step = [
+                (b, -min(share, 1.0)) for b, share in zip(chosen, job.served, strict=True)
+            ]
+            model.row(
+                -np.inf, 0, [(served, 1.0), *before, *served_in_step]
+            )  # [ModelArts Eqns 19, 20]
             before = [(served, -1.0)]
-            used[t].extend((b, float(n)) for b, n in zip(chosen, job.sizes, strict=True))
+            nodes_in_step[t].extend((b, float(n)) for b, n in zip(chosen, job.sizes, strict=True))
             if t == 0:
                 model.counted.extend((i, b, n) for b, n in zip(chosen, job.sizes, strict=True))
             model.total += 1.0
-    for entries in used:
+    for entries in nodes_in_step:
         model.row(-np.inf, nodes, entries)  # [ModelArts Eqn 6]
     return model.milp(len(jobs))
 
@@ -72,11 +79,12 @@ class HorizonSolution:
 def solve(
     jobs: Sequence[HorizonJob], nodes: int, steps: int, *, gap: float, max_search: int
 ) -> HorizonSolution:
-    """Solve the model with HiGHS. ``max_search`` bounds the branch-and-bound nodes: unlike a time
-    limit, the result is reproducible.
+    """Solve the model with HiGHS; return the counts of its first step.
 
-    Raises ``SolverError``: NO_PACKAGE, or NUMERICAL without a solution (every job at its smallest
-    size is one).
+    ``max_search`` bounds the branch-and-bound nodes: unlike a time limit, the result is
+    reproducible. The first try is without heuristics, which is faster but may find nothing within
+    the bound; then heuristics are used. Raises ``SolverError``: NO_PACKAGE, or NUMERICAL without a
+    solution (every job at its smallest size is one).
     """
     if not jobs:
         return HorizonSolution((), 0.0, True)
@@ -99,7 +107,10 @@ _QUICK: Mapping[str, object] = {"mip_heuristic_effort": 0.0, "mip_detect_symmetr
 def _solve_with_heuristics(
     highspy: Any, milp: Milp, options: Mapping[str, object]
 ) -> HorizonSolution:
-    """Solve with heuristics, which find a solution within any bound on the search."""
+    """Return the solution with HiGHS's heuristics, which find one within any bound on the search.
+
+    Raises ``SolverError`` if they do not.
+    """
     solution = _solve_once(highspy, milp, options)
     if solution is None:
         raise SolverError(
@@ -111,7 +122,9 @@ def _solve_with_heuristics(
 
 
 def _solve_once(highspy: Any, milp: Milp, options: Mapping[str, object]) -> HorizonSolution | None:
-    """Solve once with these options; None if no solution was found."""
+    """Return the solution with these options; None if none was found within the bound on the
+    search.
+    """
     solver = highs.loaded(highspy, milp, "modelarts-optimal", options)
     solver.run()
     info = solver.getInfo()

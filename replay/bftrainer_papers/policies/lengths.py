@@ -7,8 +7,9 @@ from bftrainer.errors import InvalidValueError
 
 
 def remaining(active: Active, policy: str) -> float:
-    """Return the remaining samples of a trainer, for policies with ``Need.LENGTH``. Raises
-    :class:`InvalidValueError` where they are unknown.
+    """Return the samples that a trainer still has to process, for policies that require lengths.
+
+    Raises :class:`InvalidValueError`, which names the ``policy``, where they are unknown.
     """
     left = active.remaining_samples
     if left is None:

@@ -60,12 +60,17 @@ class LossPhase:
     needs: frozenset[Need] = frozenset({Need.LOSSES})
 
     def decide(self, state: State, event: Event) -> tuple[Decision, object]:
-        """Observe all tasks at equal shares after an arrival, then decide their ages once, and
-        divide the pool by them until the next arrival.
+        """Observe all tasks at equal shares after an arrival; then give more nodes to the older
+        ones.
+
+        The memory is either the observation in progress (``marks``) or its result, the tasks from
+        the oldest to the youngest (``ages``), which holds until the next arrival. The oldest of n
+        tasks has weight 2n - 1, the youngest 1: 3:1 for two.
         """
         phase = state.memory if isinstance(state.memory, TrainingPhase) else TrainingPhase()
         tasks = {admitted.trainer.id: admitted for admitted in state.active}
         phase_ids = {mark.id for mark in phase.marks} | set(phase.ages)
+        # A task that is not in the memory has just arrived.
         if not tasks.keys() <= phase_ids:
             phase = TrainingPhase(marks=tuple(_loss_mark(admitted) for admitted in state.active))
         phase = TrainingPhase(
@@ -75,6 +80,7 @@ class LossPhase:
         trainers, nodes = [admitted.trainer for admitted in state.active], len(state.pool)
         if phase.marks:
             equal = equal_shares(trainers, nodes)
+            # A single task has nobody to be compared with.
             wait_s = self._wait_s(phase, state.active, equal) if len(tasks) > 1 else 0.0
             if wait_s > 0:
                 return Decision(equal, state.at_s + max(wait_s, _AGAIN_S)), phase
@@ -86,7 +92,12 @@ class LossPhase:
     def _wait_s(
         self, phase: TrainingPhase, active: tuple[Active, ...], counts: tuple[int, ...]
     ) -> float:
-        """Return the seconds until every task with nodes has done its iterations; 0 if all have."""
+        """Return the seconds until every task with nodes has done its iterations of the
+        observation.
+
+        They are counted from the task's mark (its samples when the observation began), at its
+        present rate; 0 if all tasks have done them.
+        """
         marks = {mark.id: mark for mark in phase.marks}
         wait_s = 0.0
         for task, n in zip(active, counts, strict=True):

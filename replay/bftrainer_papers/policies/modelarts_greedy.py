@@ -41,8 +41,10 @@ class ModelArtsGreedy:
     name: str = "modelarts-greedy"
 
     def decide(self, state: State, event: Event) -> tuple[Decision, object]:
-        """Serve the queue; at a scaling moment, also scale up or halve running trainers. The memory
-        is the time of the next scaling moment.
+        """Serve the queue; at a scaling moment, also scale up or halve running trainers.
+
+        Scaling moments are ``interval_s`` apart. The memory is the time of the next one, at which
+        the policy asks to be called again.
         """
         next_s = state.memory if isinstance(state.memory, float) else state.at_s
         scaling = state.at_s >= next_s
@@ -70,6 +72,7 @@ class Shares:
     """
 
     def __init__(self, state: State, *, powers_of_two: bool, cap: int) -> None:
+        """Begin with the nodes that trainers hold; ``cap`` is the largest size of any."""
         self.state = state
         self.sizes = [sizes_of(admitted.trainer, powers_of_two, cap) for admitted in state.active]
         self.counts = [
@@ -80,7 +83,9 @@ class Shares:
 
     @property
     def queue(self) -> list[int]:
-        """The waiting trainers that fit this pool, as indices in order of admission."""
+        """The waiting trainers whose smallest size fits the whole pool, as indices in order of
+        admission.
+        """
         within = len(self.state.pool)
         return [
             j
@@ -110,8 +115,10 @@ class Shares:
             self.give(j)
 
     def halve(self) -> None:
-        """Halve running trainers, those with the longest run time first, until the head of the
-        queue fits; change nothing if it never does (case 3).
+        """Halve running trainers, the longest-running first, until the head of the queue fits.
+
+        This is case 3 (no idle nodes and a queue). If the head never fits, nothing is changed: the
+        halved counts are a copy until then.
         """
         head, counts, idle = self.queue[0], list(self.counts), self.idle
         running = [j for j, n in enumerate(counts) if n]

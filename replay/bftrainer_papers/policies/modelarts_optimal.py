@@ -44,8 +44,10 @@ class ModelArtsOptimal:
     needs: frozenset[Need] = frozenset({Need.LENGTH})
 
     def decide(self, state: State, event: Event) -> tuple[Decision, object]:
-        """Solve the model at scaling moments, and only serve the queue between them. The memory is
-        the time of the next scaling moment.
+        """Solve the model at scaling moments, and only serve the queue between them.
+
+        Scaling moments are ``interval_s`` apart. The memory is the time of the next one, at which
+        the policy asks to be called again.
         """
         next_s = state.memory if isinstance(state.memory, float) else state.at_s
         shares = Shares(state, powers_of_two=self.powers_of_two, cap=self.cap)
@@ -57,23 +59,25 @@ class ModelArtsOptimal:
         return Decision(tuple(shares.counts), next_s if state.active else None), next_s
 
     def _optimal_counts(self, state: State, shares: Shares) -> list[int]:
-        """Return the optimal counts of the running trainers, and of the waiting ones that fit at
-        their smallest size.
+        """Return the optimal node count of each trainer, in the order of admission.
+
+        The model contains the running trainers and then the waiting ones in order, as long as all
+        fit at their smallest sizes, so that it has a solution. The others get 0 nodes.
         """
-        free, inside = len(state.pool), []
+        free_nodes, in_model = len(state.pool), []
         waiting = shares.queue
         for j in (*(j for j, n in enumerate(shares.counts) if n), *waiting):
             smallest = shares.sizes[j][0]
-            if smallest > free:
+            if smallest > free_nodes:
                 break
-            inside.append(j)
-            free -= smallest
-        jobs = [self._horizon_job(state.active[j], shares.sizes[j]) for j in inside]
+            in_model.append(j)
+            free_nodes -= smallest
+        jobs = [self._horizon_job(state.active[j], shares.sizes[j]) for j in in_model]
         solution = solve(
             jobs, len(state.pool), self.steps, gap=self.gap, max_search=self.max_search
         )
         counts = [0] * len(state.active)
-        for j, n in zip(inside, solution.counts, strict=True):
+        for j, n in zip(in_model, solution.counts, strict=True):
             counts[j] = n
         return counts
 

@@ -17,8 +17,9 @@ def requested(trainer: Trainer) -> int:
 
 
 def first_fit(state: State, order: list[int]) -> tuple[int, ...]:
-    """Give trainers their requested sizes in the given order; one that does not fit the nodes still
-    free gets none.
+    """Return the nodes of each trainer: its requested size, given in this order, or 0.
+
+    A trainer that does not fit the nodes still free gets none; later ones may fit.
     """
     free, counts = len(state.pool), [0] * len(state.active)
     for j in order:
@@ -29,13 +30,13 @@ def first_fit(state: State, order: list[int]) -> tuple[int, ...]:
 
 
 def by_weight(trainers: Sequence[Trainer], weights: Sequence[float], nodes: int) -> tuple[int, ...]:
-    """Divide ``nodes`` in proportion to ``weights`` into legal counts, by the largest-remainder
-    method.
+    """Return ``nodes`` divided in proportion to ``weights`` into legal counts, one per trainer.
 
-    A trainer whose share exceeds its largest size gets that size, and the others share the rest.
-    Nodes left by rounding go one by one to the largest remainder; ties go to the larger weight,
-    then to the earlier trainer. Nodes left by illegal sizes go first to trainers whose smallest
-    size exceeds their share, then to all others, the largest weight first.
+    Rounding is by the largest-remainder method: a trainer whose share exceeds its largest size gets
+    that size, and the others share the rest. Nodes left by rounding go one by one to the largest
+    remainder; ties go to the larger weight, then to the earlier trainer. Nodes left by illegal
+    sizes go first to trainers whose smallest size exceeds their share, then to all others, the
+    largest weight first.
     """
     shares = _within_largest(trainers, weights, nodes)
     order = sorted(range(len(trainers)), key=lambda j: (-(shares[j] % 1.0), -weights[j], j))
@@ -43,18 +44,20 @@ def by_weight(trainers: Sequence[Trainer], weights: Sequence[float], nodes: int)
     for j in order[: max(min(round(sum(shares)), nodes) - sum(whole), 0)]:
         whole[j] += 1
     counts = [largest_legal(trainer, n) for trainer, n in zip(trainers, whole, strict=True)]
-    rest = nodes - sum(counts)
+    left_over = nodes - sum(counts)
     by_rank = sorted(range(len(trainers)), key=lambda j: (-weights[j], j))
+    # First those that rounding down to a legal size left without any node: they get their smallest
+    # size (or, with a list of sizes, the largest that fits). Then everybody.
     for waiting in (True, False):
         for j in by_rank:
             if not waiting or counts[j] == 0:
-                limit = counts[j] + rest
+                limit = counts[j] + left_over
                 if waiting:
                     limit = min(
                         limit, trainers[j].min_nodes if trainers[j].sizes is None else limit
                     )
                 more = largest_legal(trainers[j], limit)
-                rest -= more - counts[j]
+                left_over -= more - counts[j]
                 counts[j] = more
     return tuple(counts)
 
@@ -62,21 +65,23 @@ def by_weight(trainers: Sequence[Trainer], weights: Sequence[float], nodes: int)
 def _within_largest(
     trainers: Sequence[Trainer], weights: Sequence[float], nodes: int
 ) -> list[float]:
-    """Divide ``nodes`` in proportion to ``weights`` into real shares, none above a trainer's
-    largest size.
+    """Return each trainer's share of ``nodes`` in proportion to its weight, as real numbers.
+
+    No share is above the trainer's largest size: who reaches it gets exactly that, and what is left
+    is divided among the others again, until nobody reaches it.
     """
     shares = [0.0] * len(trainers)
-    open_to = [j for j in range(len(trainers)) if weights[j] > 0]
+    undecided = [j for j in range(len(trainers)) if weights[j] > 0]
     left = float(nodes)
-    while open_to and left > 0:
-        unit = left / sum(weights[j] for j in open_to)
-        full = [j for j in open_to if weights[j] * unit >= trainers[j].max_nodes]
+    while undecided and left > 0:
+        nodes_per_weight = left / sum(weights[j] for j in undecided)
+        full = [j for j in undecided if weights[j] * nodes_per_weight >= trainers[j].max_nodes]
         if not full:
-            for j in open_to:
-                shares[j] = weights[j] * unit
+            for j in undecided:
+                shares[j] = weights[j] * nodes_per_weight
             break
         for j in full:
             shares[j] = float(trainers[j].max_nodes)
             left -= trainers[j].max_nodes
-        open_to = [j for j in open_to if j not in full]
+        undecided = [j for j in undecided if j not in full]
     return shares

@@ -50,7 +50,11 @@ class Contention:
     began: tuple[tuple[str, float], ...] = ()
 
     def then(self, state: State) -> Contention:
-        """Return the contention at a state's time, with the jobs of that state."""
+        """Return the number of jobs over time up to a state's time, with the jobs of that state.
+
+        The integral grows by the jobs that there were until now; new jobs begin at its present
+        value.
+        """
         job_s = self.job_s + self.count * (state.at_s - self.at_s)
         began = dict(self.began)
         return Contention(
@@ -111,7 +115,13 @@ class Themis:
     needs: frozenset[Need] = frozenset({Need.LENGTH})
 
     def decide(self, state: State, event: Event) -> tuple[Decision, object]:
-        """Keep what is leased, and auction the other nodes. The memory is the :class:`Leases`."""
+        """Keep the nodes that are leased, and auction the others; the memory is the
+        :class:`Leases`.
+
+        Only the jobs with the worst finish-time fairness, a fraction 1 - f, may bid at first; what
+        they leave goes to the others. The policy asks to be called again at the end of the first
+        lease if some job could use more nodes.
+        """
         before = state.memory if isinstance(state.memory, Leases) else Leases()
         contention = before.contention.then(state)
         ends_s = {name: end_s for name, end_s in before.ends_s if end_s > state.at_s}
@@ -120,31 +130,37 @@ class Themis:
             for active, (_, began) in zip(state.active, contention.began, strict=True)
         ]
         free = len(state.pool) - sum(bidder.nodes for bidder in bidders)
-        able = [bidder for bidder in bidders if bidder.rho]
-        able.sort(key=lambda bidder: bidder.fairness, reverse=True)
-        offered = max(math.ceil((1 - self.fairness) * len(bidders) - 1e-9), 1)
-        free = auction(able[:offered], free)
-        auction(able[offered:], free)
+        bidding = [bidder for bidder in bidders if bidder.rho]
+        bidding.sort(key=lambda bidder: bidder.fairness, reverse=True)
+        # The margin keeps rounding from adding a job; at least one job must be offered the nodes.
+        offered_count = max(math.ceil((1 - self.fairness) * len(bidders) - 1e-9), 1)
+        free = auction(bidding[:offered_count], free)
+        auction(bidding[offered_count:], free)
         for bidder in bidders:
             if bidder.nodes:
                 ends_s.setdefault(bidder.name, state.at_s + self.lease_s)
         held = {bidder.name for bidder in bidders if bidder.nodes}
         leases = tuple((name, end_s) for name, end_s in ends_s.items() if name in held)
-        lacking = any(bidder.next_size(len(state.pool)) is not None for bidder in able)
+        wants_more = any(bidder.next_size(len(state.pool)) is not None for bidder in bidding)
         first_end_s = min((end_s for _, end_s in leases), default=None)
         counts = tuple(bidder.nodes for bidder in bidders)
-        return Decision(counts, first_end_s if lacking else None), Leases(contention, leases)
+        return Decision(counts, first_end_s if wants_more else None), Leases(contention, leases)
 
     def _as_bidder(
         self, active: Active, contention: Contention, began: float, pool: int, has_lease: bool
     ) -> _Bidder:
-        """Return the job as a bidder; without a lease it begins with no nodes. ``began``: the
-        integral of ``contention`` when the job was first observed.
+        """Return the job as a bidder, with rho (its finish-time fairness) at each size that it
+        could use.
+
+        A job with a lease begins with the nodes that it holds, any other with none. ``began`` is
+        the integral of ``contention`` (the number of jobs over time) when the job was first
+        observed: with it, the mean number of jobs during its life is known.
         """
         trainer, rate = active.trainer, rates(active.trainer)
         limit = min(requested(trainer), pool)
         sizes = tuple(size for size in sizes_of(trainer) if size <= limit and rate[size] > 0)
         nodes = largest_legal(trainer, min(len(active.nodes), limit)) if has_lease else 0
+        # It can use no nodes at all, or has as many as it can use.
         if not sizes or nodes == sizes[-1]:  # it does not bid
             return _Bidder(trainer.id, sizes, {}, nodes if sizes else 0)
         waited_s = contention.at_s - active.admitted_s
@@ -157,8 +173,11 @@ class Themis:
 
 
 def auction(bidders: Sequence[_Bidder], free: int) -> int:
-    """Give ``free`` nodes to bidders, the worst rho first, so that the product of their 1 / rho
-    grows fastest; return how many are left.
+    """Give ``free`` nodes to bidders so that the product of their 1 / rho grows fastest.
+
+    Return how many are left. First every bidder without nodes, in the given order (the worst rho
+    first), gets its smallest size while that fits, because a job without nodes makes the product 0.
+    Then each step goes to the bidder that gains most by it.
     """
     for bidder in bidders:
         if bidder.nodes == 0 and (size := bidder.next_size(free)) is not None:

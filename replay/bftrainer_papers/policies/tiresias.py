@@ -53,8 +53,11 @@ class TiresiasL:
     rigid: bool = True
 
     def decide(self, state: State, event: Event) -> tuple[Decision, object]:
-        """Run the first queue, then the second. The memory has the jobs that have started, in the
-        order of their first start, and then the others in the order of admission.
+        """Run the jobs of the first queue, then those of the second, each at its requested size.
+
+        The memory has the state of all jobs: those that have started, in the order of their first
+        start, then the others in the order of admission. If some job waits, the policy asks to be
+        called again when a job would next change its queue.
         """
         jobs = {active.trainer.id: active for active in state.active}
         services = [
@@ -70,11 +73,11 @@ class TiresiasL:
         ]
         # The sort is stable: jobs that start now come after those that have started before.
         services.sort(key=lambda s: s.id not in running and jobs[s.id].run_s == 0)
-        due = [
+        changes_s = [
             self._due_s(service, jobs[service.id], service.id in running, state.at_s)
             for service in services
         ]
-        wake_at_s = min(due, default=math.inf) if len(running) < len(services) else math.inf
+        wake_at_s = min(changes_s, default=math.inf) if len(running) < len(services) else math.inf
         return (
             Decision(counts, wake_at_s if math.isfinite(wake_at_s) else None),
             tuple(services),
@@ -86,7 +89,11 @@ class TiresiasL:
     def _with_promotion(
         self, service: AttainedService, job: Active, at_s: float
     ) -> AttainedService:
-        """Return the state of a job, without attained service if it has waited for too long."""
+        """Return the state of a job, back in the first queue if it has waited for too long.
+
+        A promoted job counts from then on: what it has used so far becomes the base from which its
+        attained service (node-seconds) is measured. A ``promote_knob`` of 0 promotes nobody.
+        """
         if not self._is_demoted(service, job) or not self.promote_knob:
             return service
         if at_s < self._promotion_s(service, job):
@@ -98,7 +105,11 @@ class TiresiasL:
         return service.waits_since_s + self.promote_knob * (job.run_s - service.base_run_s)
 
     def _due_s(self, service: AttainedService, job: Active, is_running: bool, at_s: float) -> float:
-        """Return when a job changes its queue if nothing else happens; infinity if never."""
+        """Return when a job changes its queue if nothing else happens; infinity if never.
+
+        A running job of the first queue is demoted when its service reaches the threshold; a
+        waiting job of the second is promoted when it has waited for long enough.
+        """
         if is_running and not self._is_demoted(service, job):
             left_node_s = self.queue_node_s - (job.node_s - service.base_node_s)
             return at_s + left_node_s / requested(job.trainer)

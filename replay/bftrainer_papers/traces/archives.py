@@ -43,7 +43,11 @@ class _Headers:
         return self._at
 
     def seek(self, place: int, whence: int = 0) -> int:
-        """Skip forward to ``place`` by reading; raises ``tarfile.ReadError`` for a place behind."""
+        """Skip forward to ``place`` by reading, and return the position.
+
+        It is short of ``place`` if the file ends before. Raises ``tarfile.ReadError`` for a place
+        behind, because a stream cannot be read twice.
+        """
         if whence or place < self._at:
             raise tarfile.ReadError("a member begins before the end of the one before it")
         while self._at < place and (
@@ -53,7 +57,11 @@ class _Headers:
         return self._at
 
     def read(self, size: int) -> bytes:
-        """Read ``size`` bytes; raises :class:`InputFileError` if headers exceed their limit."""
+        """Read ``size`` bytes; raises :class:`InputFileError` if headers exceed their limit.
+
+        Only what is read as a header counts, not the content of a member. A negative size (all of
+        the file) is refused as well.
+        """
         if not self.in_content:
             self._left -= size
             if size < 0 or self._left < 0:
@@ -84,8 +92,11 @@ class ArchiveMember:
 
 
 def members(path: Path, file: IO[bytes]) -> Iterator[ArchiveMember]:
-    """Yield the regular files of the archive in ``file``, in order. Raises :class:`InputFileError`,
-    or one of ``TAR_DAMAGE``.
+    """Yield the regular files of the archive in ``file``, in order; others, such as links, are
+    skipped.
+
+    Raises :class:`InputFileError` for headers or members beyond the limits, or one of
+    ``TAR_DAMAGE`` for a damaged archive.
     """
     headers = _Headers(path, file)
     with tarfile.open(fileobj=headers, mode="r:") as archive:  # type: ignore[call-overload]  # it needs no more of a file

@@ -61,10 +61,11 @@ class _Format:
 
 
 def read_trace(path: Path, member: str | None = None, skip_bad: bool = False) -> JobTrace:
-    """Read a trace; from an archive with several, the one whose name ends in ``member``.
+    """Read a trace of job submissions; from an archive with several, the one that ``member`` names.
 
+    ``member`` is the end of a file's name. The format is recognized by the columns of the header.
     Raises :class:`InputFileError` with file and line for the first bad line, unless ``skip_bad`` is
-    set.
+    set: then bad lines are counted in the trace's tally.
     """
     text = _chosen_text(path, member)
     header = header_of(text)
@@ -80,6 +81,7 @@ def read_trace(path: Path, member: str | None = None, skip_bad: bool = False) ->
     for line, cells in rows_of(text):
         tally.read += 1
         try:
+            # rows_of() gives a text instead of cells: what is wrong with the line.
             if isinstance(cells, str):
                 raise InvalidValueError(cells)
             job = trace_format.job(line, cells)
@@ -100,8 +102,9 @@ def read_trace(path: Path, member: str | None = None, skip_bad: bool = False) ->
 
 
 def _chosen_text(path: Path, member: str | None) -> TextFile:
-    """Return the only file of an archive, or the only one whose name ends in ``member``; raises
-    :class:`InputFileError` if it is not the only one.
+    """Return the only file of an archive, or the only one whose name ends in ``member``.
+
+    Raises :class:`InputFileError` if there are several, or none.
     """
     texts = texts_of(path)
     chosen = texts
@@ -116,7 +119,10 @@ def _chosen_text(path: Path, member: str | None) -> TextFile:
 
 
 def _philly_job(line: int, cells: Cells) -> TracedJob:
-    """Parse a row of a Philly trace, which has dates and durations."""
+    """Return the job of a row of a Philly trace, which has dates and durations.
+
+    Jobs have no names there: they are named by their lines. Raises :class:`InvalidValueError`.
+    """
     try:
         at_s = parse_time(cells["timestamp"].strip())
     except (ValueError, OverflowError) as error:
@@ -133,7 +139,10 @@ def _philly_job(line: int, cells: Cells) -> TracedJob:
 
 
 def _pollux_job(_: int, cells: Cells) -> TracedJob:
-    """Parse a row of a Pollux workload, which has model names but no durations."""
+    """Return the job of a row of a Pollux workload, which has model names but no durations.
+
+    Raises :class:`InvalidValueError`.
+    """
     name, model = cells["name"].strip(), cells["application"].strip()
     if not name or not model or any(letter.isspace() for letter in name):
         raise InvalidValueError(

@@ -64,8 +64,9 @@ class Profiles:
     failed: int
 
     def of(self, hardware: str | None) -> tuple[Profile, ...]:
-        """Return the profiles for one type of hardware, which must be specified if there are
-        several.
+        """Return the profiles for one type of hardware; None will do if the file has only one.
+
+        Raises an error if it has several, or not this one.
         """
         kinds = sorted({profile.hardware for profile in self.profiles})
         if hardware is None and len(kinds) > 1:
@@ -80,7 +81,10 @@ class Profiles:
 
 
 def read_profiles(path: Path) -> Profiles:
-    """Read all profiles in a file; raises :class:`InputFileError` with file and line."""
+    """Return all profiles (measured throughput of models) in a file, in Gavel's or Sia's format.
+
+    Raises :class:`InputFileError` with file and line.
+    """
     texts = texts_of(path)
     if len(texts) == 1 and texts[0].text.lstrip()[:1] == "{":
         return _gavel_profiles(texts[0])
@@ -97,19 +101,24 @@ def read_profiles(path: Path) -> Profiles:
 
 
 def _sia_profiles(path: Path, tables: Iterable[tuple[TextFile, re.Match[str]]]) -> Profiles:
-    """Collect the profiles from Sia's tables; ``tables`` are texts with the match of their name
-    (model, kind, hardware).
+    """Return the profiles in Sia's tables, which measured the time of a step.
+
+    ``tables`` are texts with the match of their name (model, kind, hardware). Raises
+    :class:`InputFileError`.
     """
     profiles: dict[tuple[str, str], Profile] = {}
     read = 0
     for text, name in tables:
         profile = profiles.setdefault((name[1], name[3]), Profile(name[1], name[3]))
-        needed = {"scalability": ("num_nodes", "num_replicas"), "placements": ("placement",)}[
-            name[2]
-        ]
+        columns_of_kind = {
+            "scalability": ("num_nodes", "num_replicas"),
+            "placements": ("placement",),
+        }[name[2]]
         header = header_of(text)
         if missing := [
-            column for column in (*needed, "local_bsz", "step_time") if column not in header
+            column
+            for column in (*columns_of_kind, "local_bsz", "step_time")
+            if column not in header
         ]:
             raise InputFileError(
                 f"{text.where}:1", f"column {missing[0]} is missing in {','.join(header)!r:.80}"
@@ -117,9 +126,10 @@ def _sia_profiles(path: Path, tables: Iterable[tuple[TextFile, re.Match[str]]]) 
         for line, cells in rows_of(text):
             read += 1
             try:
+                # rows_of() gives a text instead of cells: what is wrong with the line.
                 if isinstance(cells, str):
                     raise InvalidValueError(cells)
-                profile.points.append(_sia_point(cells, needed))
+                profile.points.append(_sia_point(cells, columns_of_kind))
             except InvalidValueError as error:
                 raise InputFileError(f"{text.where}:{line}", str(error)) from error
     return Profiles(
@@ -128,8 +138,10 @@ def _sia_profiles(path: Path, tables: Iterable[tuple[TextFile, re.Match[str]]]) 
 
 
 def _sia_point(cells: Cells, needed: tuple[str, ...]) -> ProfilePoint:
-    """Parse a row of Sia's tables: the GPUs and nodes of a measurement (placement 44: 8 GPUs on 2
-    nodes), and its samples per second.
+    """Return the measurement of a row of Sia's tables: its GPUs, nodes and samples per second.
+
+    A table of placements has one digit per node, its GPUs (44: 8 GPUs on 2 nodes); a table of
+    scalability has both numbers as columns.
     """
     if "placement" in needed:
         placement = cells["placement"].strip()
@@ -149,6 +161,9 @@ def _sia_point(cells: Cells, needed: tuple[str, ...]) -> ProfilePoint:
 def _gavel_profiles(text: TextFile) -> Profiles:
     """Collect the profiles from Gavel's JSON table: {HARDWARE: {"('MODEL (batch size B)', GPUS)":
     {"null": steps per second}}}.
+
+    "null" is the rate of the job alone, without another one on the same GPU. A rate of 0 says that
+    the model did not run: it is counted, but is no measurement.
     """
     try:
         table = json.loads(text.text, object_pairs_hook=_without_duplicates)
@@ -190,6 +205,7 @@ def _gavel_profiles(text: TextFile) -> Profiles:
             if rate == 0:
                 failed += 1
             else:
+                # The 0: the table does not tell on how many nodes.
                 profile.points.append(ProfilePoint(int(match[2]), 0, size, float(rate) * size))
     return Profiles(
         _checked_profiles(Path(text.where), profiles.values()),

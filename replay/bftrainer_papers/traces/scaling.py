@@ -72,24 +72,26 @@ def scaling_of(
     if max_nodes < 1:
         return None
     measured = {gpus for gpus, _ in by_gpu}
+    # Node counts that get a point of the curve: 1 and the largest always, and those measured.
     nodes = sorted(
         {1, max_nodes, *(gpus // gpus_per_node for gpus in measured if gpus % gpus_per_node == 0)}
     )
     values = _adjusted_points(
         [(n, _interpolated_rate(by_gpu, n * gpus_per_node)) for n in nodes], shape
     )
-    between = sum(n * gpus_per_node not in measured for n in nodes)
+    interpolated_count = sum(n * gpus_per_node not in measured for n in nodes)
     name = f"{profile.model}-{profile.hardware}".replace(" ", "-")
     if extrapolate_to is not None and extrapolate_to > max_nodes and len(values) > 1:
         values += _extrapolated_points(values, extrapolate_to)
         name += "-extrapolated"
     curve = Curve(tuple(n for n, _ in values), tuple(value for _, value in values))
-    return MeasuredScaling(name, profile.model, curve, max_nodes, batch, by_gpu, between)
+    return MeasuredScaling(name, profile.model, curve, max_nodes, batch, by_gpu, interpolated_count)
 
 
 def _one_batch(points: list[ProfilePoint]) -> tuple[int, list[ProfilePoint]]:
-    """Choose the batch size that was measured on most numbers of GPUs (of several, the largest);
-    return it and its points.
+    """Return the batch size that was measured on most numbers of GPUs, and its measurements.
+
+    Of several such sizes, it is the largest.
     """
     counts: defaultdict[int, set[int]] = defaultdict(set)
     for point in points:
@@ -99,24 +101,30 @@ def _one_batch(points: list[ProfilePoint]) -> tuple[int, list[ProfilePoint]]:
 
 
 def _by_gpus(points: list[ProfilePoint], gpus_per_node: int) -> dict[int, float]:
-    """Return the samples per second by number of GPUs: the median of the measurements on as few
-    nodes as these GPUs need, or the nearest number of nodes.
+    """Return the samples per second by number of GPUs, from measurements on different node counts.
+
+    Of the measurements with the same GPUs, those count whose number of nodes is nearest to the
+    number of whole nodes that these GPUs need; the rate is their median.
     """
     groups: defaultdict[int, list[ProfilePoint]] = defaultdict(list)
     for point in points:
         groups[point.gpus].append(point)
     rates = {}
-    for gpus, alike in groups.items():
-        whole = math.ceil(gpus / gpus_per_node)
-        nearest = min(abs(point.nodes - whole) for point in alike)
+    for gpus, same_gpus in groups.items():
+        whole_nodes = math.ceil(gpus / gpus_per_node)
+        nearest = min(abs(point.nodes - whole_nodes) for point in same_gpus)
         rates[gpus] = median(
-            point.samples_per_s for point in alike if abs(point.nodes - whole) == nearest
+            point.samples_per_s for point in same_gpus if abs(point.nodes - whole_nodes) == nearest
         )
     return rates
 
 
 def _interpolated_rate(by_gpu: tuple[tuple[int, float], ...], gpus: int) -> float:
-    """Interpolate linearly between measured numbers of GPUs, and from 0 GPUs to the first."""
+    """Return the samples per second on ``gpus`` GPUs, interpolated linearly between measured
+    numbers.
+
+    Below the first measured number, the rate grows linearly from 0.
+    """
     place = bisect_right([count for count, _ in by_gpu], gpus)
     left = by_gpu[place - 1] if place else (0, 0.0)
     if left[0] == gpus or place == len(by_gpu):
@@ -126,7 +134,7 @@ def _interpolated_rate(by_gpu: tuple[tuple[int, float], ...], gpus: int) -> floa
 
 
 def _adjusted_points(values: list[tuple[int, float]], shape: CurveShape) -> list[tuple[int, float]]:
-    """Adjust a curve: leave it as measured, make it monotone, or take its concave hull."""
+    """Return the points of a curve in another shape: as measured, never falling, or concave."""
     if shape is CurveShape.MEASURED:
         return values
     best = 0.0
@@ -135,9 +143,11 @@ def _adjusted_points(values: list[tuple[int, float]], shape: CurveShape) -> list
         return rising
     hull = [(0, 0.0)]
     for point in rising:
+        # A point below the line between its neighbors makes the curve convex there.
         while len(hull) > 1 and _slope(hull[-2], hull[-1]) <= _slope(hull[-1], point):
             hull.pop()
         hull.append(point)
+    # A curve has a value for one node: if that point was dropped, it lies on the hull's first line.
     return hull[1:] if hull[1][0] == 1 else [(1, _slope(hull[0], hull[1])), *hull[1:]]
 
 
@@ -146,7 +156,11 @@ def _slope(left: tuple[int, float], right: tuple[int, float]) -> float:
 
 
 def _extrapolated_points(values: list[tuple[int, float]], end: int) -> list[tuple[int, float]]:
-    """Continue a curve as n^a to ``end`` nodes, at doubling node counts."""
+    """Return points that continue a curve as n^a from its end to ``end`` nodes, at doubling counts.
+
+    The exponent a is that of the curve's last two points; it is limited to 0 .. 1: the
+    extrapolation neither falls nor grows faster than the nodes.
+    """
     (n0, v0), (n1, v1) = values[-2:]
     exponent = min(max(math.log(v1 / v0) / math.log(n1 / n0), 0.0), 1.0)
     nodes = [n1]

@@ -44,8 +44,11 @@ def texts_of(path: Path) -> list[TextFile]:
 
 
 def _archive_texts(path: Path) -> Iterator[TextFile]:
-    """Yield the texts of an archive; raises :class:`InputFileError` beyond the limit of all texts
+    """Yield the texts of an archive; raises :class:`InputFileError` beyond the limit of all
     together.
+
+    No more than one byte above the limit is read, so that an archive of any size takes bounded
+    memory.
     """
     left = TABLE_BYTES
     try:

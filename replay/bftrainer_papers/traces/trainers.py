@@ -45,13 +45,13 @@ class TraceSelection:
 def trainers_of(
     trace: JobTrace, scalings: Sequence[MeasuredScaling], choice: TraceSelection
 ) -> tuple[Arrival, ...]:
-    """Turn the selected jobs of a trace into trainers, in order of submission; the trace's tally
-    counts what became of every job.
+    """Return trainers made of the selected jobs of a trace, in order of submission.
 
-    A trainer runs on 1 node up to the end of its curve. A job trains the model that the trace
-    names, or one drawn at random. Its work is its run time at the curve's rate on the GPUs that it
-    had. R_up is uniform in 17-19 s and R_dw in 11-13 s, as in the paper's workload. Raises
-    :class:`~bftrainer.errors.UserError` if no job is selected.
+    The trace's tally counts what became of every job. A trainer runs on 1 node up to the end of its
+    curve. A job trains the model that the trace names, or one drawn at random. Its work is its run
+    time at the curve's rate on the GPUs that it had. R_up is uniform in 17-19 s and R_dw in 11-13
+    s, as in the paper's workload. Raises :class:`~bftrainer.errors.UserError` if no job is
+    selected.
     """
     rng = np.random.default_rng(np.random.PCG64(choice.seed))
     by_model = {plain_name(scaling.model): scaling for scaling in scalings}
@@ -63,17 +63,18 @@ def trainers_of(
     for job in jobs:
         # Every job draws all four numbers, needed or not, so that one job does not change the
         # others' draws.
-        drawn, work, up, down = rng.uniform(size=4).tolist()
+        model_draw, work_draw, up_draw, down_draw = rng.uniform(size=4).tolist()
         scaling = (
-            scalings[int(drawn * len(scalings))]
+            scalings[int(model_draw * len(scalings))]
             if job.model is None
             else by_model[plain_name(job.model)]
         )
-        samples = scaling.rate(job.gpus) * _run_s(job, choice, work)
+        samples = scaling.rate(job.gpus) * _run_s(job, choice, work_draw)
         arrivals.append(
             Arrival(
+                # To milliseconds, as a trainer table has them.
                 round(job.at_s + shift_s, 3),
-                _trainer_of_job(job, scaling, samples, up, down, choice.max_nodes),
+                _trainer_of_job(job, scaling, samples, up_draw, down_draw, choice.max_nodes),
             )
         )
         trace.tally.used += 1
@@ -124,8 +125,10 @@ def _trainer_of_job(
     down: float,
     cap: int | None,
 ) -> Trainer:
-    """Build the trainer of a job; ``up`` and ``down`` in [0, 1) draw its rescale costs, ``cap``
-    limits its nodes. Raises :class:`~bftrainer.errors.UserError`.
+    """Return the trainer of a job with its work in ``samples``.
+
+    ``up`` and ``down`` in [0, 1) draw its rescale costs, ``cap`` limits its nodes. Raises
+    :class:`~bftrainer.errors.UserError`.
     """
     largest = scaling.curve.nodes[-1]
     try:

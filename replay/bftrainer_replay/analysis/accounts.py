@@ -56,8 +56,10 @@ class AccountFigures:
 
 
 def accounts_of(window: LogWindow, kind: Payer) -> tuple[AccountFigures, ...]:
-    """Measure the accounts (or QOS) of a window's jobs, those of most node-hours first; empty if
-    the log has only one, or no queue.
+    """Return the figures of each account (or QOS) of a window's jobs, those of most node-hours
+    first.
+
+    Empty if the log has fewer than two of them, or no queue. At most ``_MAX_ROWS`` rows.
     """
     queue = window.queue
     if queue is None:
@@ -72,20 +74,21 @@ def accounts_of(window: LogWindow, kind: Payer) -> tuple[AccountFigures, ...]:
     n_jobs, node_s, wait_s, waiting_s = sums
     rows = []
     largest = np.argsort(-node_s, kind="stable")[:_MAX_ROWS].tolist()
-    for payer in largest:
-        if not n_jobs[payer]:
+    for account in largest:
+        if not n_jobs[account]:
             continue
-        jobs_of_payer = queue.with_needs(payer_of_needs == payer)
+        jobs_of_payer = queue.with_needs(payer_of_needs == account)
+        # The limit on work holds for all accounts together.
         causes = idle_causes(replace(window, queue=jobs_of_payer), MOST_WORK // len(largest))
         del jobs_of_payer  # a copy, which is freed before the next one is made
         rows.append(
             AccountFigures(
-                name=names[payer] or "(none)",
-                jobs=int(n_jobs[payer]),
-                node_h=float(node_s[payer]) / 3600,
-                share=float(node_s[payer]) / node_s.sum(),
-                wait_h=float(wait_s[payer]) / float(n_jobs[payer]) / 3600,
-                waiting=float(waiting_s[payer]) / window.span_s,
+                name=names[account] or "(none)",
+                jobs=int(n_jobs[account]),
+                node_h=float(node_s[account]) / 3600,
+                share=float(node_s[account]) / node_s.sum(),
+                wait_h=float(wait_s[account]) / float(n_jobs[account]) / 3600,
+                waiting=float(waiting_s[account]) / window.span_s,
                 fillable_share=0.0 if causes is None else causes.fillable_share,
             )
         )
@@ -104,6 +107,7 @@ def _account_sums(
     for part in queue.parts():
         start_s = queue.start_s[part].clip(window.start_s, window.end_s)
         end_s = queue.end_s[part].clip(window.start_s, window.end_s)
+        # NaN: the job never started.
         run_s = np.nan_to_num(end_s - start_s)
         waiting_s = queue.waited_s(part, window.start_s, window.end_s)
         wait_s = np.nan_to_num(queue.start_s[part] - queue.eligible_s[part]) * (run_s > 0)

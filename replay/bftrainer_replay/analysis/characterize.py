@@ -105,10 +105,13 @@ class Characteristics:
 
 
 def characterize(window: LogWindow) -> Characteristics:
-    """Measure a window: resource integral (Eqn 17), eq-nodes (Eqn 18), events, fragments.
+    """Return the figures of a window's idle nodes: their node-hours, their changes, their
+    fragments.
 
-    Raises :class:`~bftrainer.errors.InvalidValueError` if the window has no known length or the
-    machine has no nodes.
+    They are the resource integral (Eqn 17), eq-nodes (Eqn 18: the mean number of idle nodes),
+    events, and fragments, the periods in which one node is idle. Raises
+    :class:`~bftrainer.errors.InvalidValueError` if the window has no known length or the machine
+    has no nodes.
     """
     if not window.span_s > 0:
         raise InvalidValueError(
@@ -126,9 +129,10 @@ def characterize(window: LogWindow) -> Characteristics:
         )
     sizes = pool_sizes_of(window)
     gap_edges_s = [at_s for gap in window.gaps for at_s in gap]
+    # At the edges of a gap, nodes seem to leave and join because nothing is known in the gap.
     is_real = np.isin(times_of(window.events), gap_edges_s, invert=True)
     joined, left = (counts[is_real] for counts in joined_and_left(window))
-    steps = np.diff(sizes.nodes)[is_real]
+    size_changes = np.diff(sizes.nodes)[is_real]
     fragments = fragments_of(window)
     node_hours = sizes.node_hours()
     span_h = window.service_s / 3600
@@ -140,11 +144,11 @@ def characterize(window: LogWindow) -> Characteristics:
     return Characteristics(
         span_h=span_h,
         machine_nodes=window.machine_nodes,
-        events=1 + len(steps),
+        events=1 + len(size_changes),
         joins=int(np.count_nonzero(joined)),
         leaves=int(np.count_nonzero(left)),
-        increases=int(np.count_nonzero(steps > 0)),
-        decreases=int(np.count_nonzero(steps < 0)),
+        increases=int(np.count_nonzero(size_changes > 0)),
+        decreases=int(np.count_nonzero(size_changes < 0)),
         node_hours=node_hours,
         eq_nodes=node_hours / span_h,
         idle_share=node_hours / window.service_node_h,
@@ -162,7 +166,7 @@ def characterize(window: LogWindow) -> Characteristics:
 
 
 def _without_gaps(sizes: PoolSizes, window: LogWindow) -> PoolSizes:
-    """Return the pool sizes outside of the gaps and outages."""
+    """Return the pool sizes (idle nodes over time) without the time of gaps and outages."""
     left_out = union((*window.gaps, *window.outages))
     if not left_out:
         return sizes
@@ -182,7 +186,10 @@ def _work_of_pool_s(fragments: Fragments) -> float:
 
 
 def _fragment_lengths(fragments: Fragments) -> FragmentLengths:
-    """Compute quantiles of fragment lengths, and the shares of short fragments."""
+    """Return quantiles of the fragments' lengths, and the shares of those below 10 minutes.
+
+    A fragment is a period in which one node is idle.
+    """
     weights, node_s = fragments.weights, fragments.node_s
     is_short = fragments.length_s < SHORT_FRAGMENT_S
     first, median, third, p90 = fragments.quantiles_s(0.25, 0.5, 0.75, 0.9)

@@ -51,9 +51,12 @@ class CohortHits:
 
 
 def cohort_hits(window: LogWindow) -> CohortHits:
-    """Count by age how often jobs take nodes of a cohort (the nodes that joined together),
-    following each cohort from its join to its last node. Nodes that are idle at the window's start
-    are of no cohort. Cost: linear in the nodes that join and leave, and in the ages.
+    """Count by age how often jobs take nodes of a cohort, and the time in which they could.
+
+    A cohort is the nodes that became idle together; a hit is an event at which a job takes at least
+    one of them. Each cohort is followed from its join to its last node. Nodes that are idle at the
+    window's start are of no cohort, as their age is unknown. Cost: linear in the nodes that join
+    and leave, and in the ages.
     """
     together_s = CohortModel().together_s
     bins = len(_EDGES_S) - 1
@@ -69,13 +72,13 @@ def cohort_hits(window: LogWindow) -> CohortHits:
     cohort_of: dict[str, int] = {}  # by node
 
     def pass_time(cohort: int, at_s: float) -> None:
-        """Count the time since the last change of the cohort as time at risk."""
+        """Add the time since the last change of the cohort to the time at risk of each age."""
         from_age_s = counted_until_s[cohort] - joined_s[cohort]
         to_age_s = at_s - joined_s[cohort]
-        first, last = np.searchsorted(_EDGES_S, (from_age_s, to_age_s), side="right")
-        edges_s = np.clip(_EDGES_S[first - 1 : last + 1], from_age_s, to_age_s)
+        first_edge, last_edge = np.searchsorted(_EDGES_S, (from_age_s, to_age_s), side="right")
+        edges_s = np.clip(_EDGES_S[first_edge - 1 : last_edge + 1], from_age_s, to_age_s)
         spent_s = np.diff(edges_s)
-        age_bins = slice(first - 1, first - 1 + len(spent_s))
+        age_bins = slice(first_edge - 1, first_edge - 1 + len(spent_s))
         at_risk_s[age_bins] += spent_s
         nodes_at_risk_s[age_bins] += spent_s * n_left[cohort]
         counted_until_s[cohort] = at_s
@@ -93,14 +96,17 @@ def cohort_hits(window: LogWindow) -> CohortHits:
             n_left[cohort] -= count
         if not event.change.joined:
             continue
+        # Nodes that join within ``together_s`` of a cohort's start belong to it.
         if not joined_s or event.at_s - joined_s[-1] > together_s:
             joined_s.append(event.at_s)
             counted_until_s.append(event.at_s)
             n_left.append(0)
         newest = len(n_left) - 1
+        # The time up to now was spent with fewer nodes.
         pass_time(newest, event.at_s)
         n_left[newest] += len(event.change.joined)
         cohort_of.update(dict.fromkeys(event.change.joined, newest))
+    # Cohorts with nodes left at the window's end were at risk until then.
     for cohort, n_nodes in enumerate(n_left):
         if n_nodes:
             pass_time(cohort, window.end_s)
@@ -116,21 +122,25 @@ def cohort_hits(window: LogWindow) -> CohortHits:
 
 
 def fitted(counts: CohortHits) -> CohortModel | None:
-    """Fit the constants of the cohort model by maximum likelihood; constants that a log does not
-    show keep their defaults. None below ``LEAST_HITS`` hits.
+    """Return the cohort model whose constants make the counted hits most likely (maximum
+    likelihood).
 
-    Hits on a cohort of age a come at the rate 1 / mean_to_hit_s(a), losses of a node at that rate
-    over ``outlast``.
+    The model says how long a cohort of age a lasts on average until the next hit,
+    ``mean_to_hit_s(a)``; a single node is lost at that rate over ``outlast``. Constants that a log
+    does not show keep their defaults. None below ``LEAST_HITS`` hits.
     """
     if counts.hits.sum() < LEAST_HITS:
         return None
     default = CohortModel()
     is_old = np.cumsum(counts.hits) > _YOUNG_SHARE * counts.hits.sum()
+    # The geometric mean stands for all ages of a bin.
     age_s = np.sqrt(counts.edges_s[:-1] * counts.edges_s[1:])[is_old]
     hits, at_risk_s = counts.hits[is_old], counts.at_risk_s[is_old]
     best_likelihood = -math.inf
     constants = (default.first_s, default.knee_s, default.late)
     for knee_s, late in itertools.product(_KNEE_S, _LATE):
+        # The mean time to a hit grows with the age: by one second per second up to the knee, and by
+        # ``late`` seconds after it.
         growth_s = np.minimum(age_s, knee_s) + late * np.maximum(age_s - knee_s, 0.0)
         mean_s = _FIRST_S[:, None] + growth_s  # a row per value of first_s
         log_likelihood = -(hits * np.log(mean_s) + at_risk_s / mean_s).sum(axis=1)
@@ -138,6 +148,7 @@ def fitted(counts: CohortHits) -> CohortModel | None:
             best_likelihood = float(log_likelihood.max())
             first_s = float(_FIRST_S[int(log_likelihood.argmax())])
             constants = (first_s, float(knee_s), float(late))
+    # The constants are rounded to two digits.
     first_s, knee_s, late = (float(f"{constant:.2g}") for constant in constants)
     model = CohortModel(first_s, knee_s, late)
     mean_s = np.array([model.mean_to_hit_s(age) for age in age_s])
@@ -161,8 +172,10 @@ def policy_name(model: CohortModel) -> str:
 
 
 def _at_once(counts: CohortHits) -> float:
-    """Fit ``at_once``: of the hits on a cohort with k nodes left, a share of 1 / (1 + at_once * ln
-    k) takes all.
+    """Return the constant ``at_once``: how seldom a hit takes all k nodes left of a cohort.
+
+    Of such hits, a share of 1 / (1 + at_once * ln k) takes all. The value is the most likely one;
+    the default if the log has only hits of one of the two kinds.
     """
     if not counts.whole or not counts.partial:
         return CohortModel().at_once

@@ -54,8 +54,10 @@ def doubts_of(window: LogWindow, figures: Characteristics) -> IdleDoubts:
 
 
 def _idle_bounds(window: LogWindow) -> Iterator[IdleBound]:
-    """Yield the idle shares under other readings of the log: with jobs that share nodes, and
-    without nodes that ran no job for long.
+    """Yield other readings of the log's idle share, each with the condition under which it holds.
+
+    Those for jobs that share nodes are from the importer. One more holds if nodes that ran no job
+    for long were out of service: this time then counts neither as idle nor as time of the cluster.
     """
     yield from window.site.bounds
     silent = window.site.silent
@@ -68,7 +70,7 @@ def _idle_bounds(window: LogWindow) -> Iterator[IdleBound]:
 
 
 def _lacks_jobs(window: LogWindow, figures: Characteristics) -> str:
-    """Say that the log seems to lack jobs, and why; empty if there is no sign of that."""
+    """Return a text that the log seems to lack jobs, and why; empty if there is no sign of that."""
     signs = (*window.site.missing_jobs, *_unfilled_idle_sign(window, figures))
     if not signs:
         return ""
@@ -79,8 +81,10 @@ def _lacks_jobs(window: LogWindow, figures: Characteristics) -> str:
 
 
 def _unfilled_idle_sign(window: LogWindow, figures: Characteristics) -> Iterator[str]:
-    """Yield a sign that jobs are missing, if waiting jobs fit in much of the idle node-time: a
-    scheduler would have started them.
+    """Yield a sign that jobs are missing, if a waiting job fits in much of the idle node-time.
+
+    A scheduler would have started that job; so the nodes were probably not idle, but had jobs that
+    the log lacks.
     """
     causes = figures.idle_while
     if causes is None or window.queue is None:

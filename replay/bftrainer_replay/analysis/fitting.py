@@ -52,6 +52,12 @@ class Fitting:
     """
 
     def __init__(self, window: LogWindow, fragments: Fragments, queue: Queue) -> None:
+        """Prepare to judge the waiting jobs of ``queue`` on the idle periods (``fragments``) of a
+        window.
+
+        Sorts waits and idle periods by their starts, and puts the needs of jobs (partition,
+        devices, features) into classes that the same nodes satisfy.
+        """
         eligible = queue.eligible_s.packed
         if (eligible[1:] < eligible[:-1]).any():
             queue = queue.selected(np.argsort(eligible, kind="stable"))
@@ -109,8 +115,11 @@ class Fitting:
             )
 
     def _too_late(self, limits_s: NDArray[np.float64]) -> NDArray[np.float64] | None:
-        """Return the moments at which the remaining idle time of some node falls below one of the
-        time limits, so that a job no longer fits there; None if there are too many.
+        """Return the moments at which the remaining idle time of some node falls below a time
+        limit.
+
+        From such a moment on, jobs with that limit no longer fit on the node. None if there are too
+        many.
         """
         limits_s = np.unique(limits_s[np.isfinite(limits_s) & (limits_s > 0)])
         ends_s = np.unique(self._idle_until[np.isfinite(self._idle_until)])
@@ -121,9 +130,12 @@ class Fitting:
         return moments_s
 
     def at(self, at_s: float) -> tuple[int, NDArray[np.int64] | None]:
-        """Advance to a moment, not before that of the last call; return the number of idle nodes,
-        and how many of them waiting jobs could take at each level (:meth:`_takeable_nodes`; None if
-        no node is idle or no job waits).
+        """Advance to a moment; return the number of idle nodes, and how many of them jobs could
+        take.
+
+        The second value has one number per level (:meth:`_takeable_nodes`: how much of the jobs'
+        requests is disregarded); None if no node is idle or no job waits. A moment must not be
+        before that of the last call.
         """
         n_begun_periods = int(np.searchsorted(self._idle_from, at_s, side="right"))
         self._idle_periods = _going_on_at(
@@ -141,12 +153,12 @@ class Fitting:
         return n_idle, self._takeable_nodes(n_idle, at_s)
 
     def _takeable_nodes(self, n_idle: int, at_s: float) -> NDArray[np.int64]:
-        """Return how many of the idle nodes the waiting jobs could take, for each level. Idle
-        nodes and waiting jobs are those of :meth:`at`, and there are some of both.
+        """Return how many of the idle nodes the waiting jobs could take, for each level.
 
         A level is how much of a job's request is disregarded: at level 0 (``_FITS``) nothing, at
         each further level one condition more, such as the time limit, then the devices, then the
-        partition.
+        partition. No more nodes are takeable than the jobs of that level and of those below ask
+        for. Idle nodes and waiting jobs are those of :meth:`at`, and there are some of both.
         """
         jobs = self._waiting_jobs
         sizes, needs = np.maximum(self._queue.nodes[jobs], 1), self._queue.needs[jobs]
@@ -176,6 +188,8 @@ class Fitting:
             unblocked = of_class[blocks[of_class] == Block.NONE]
             best = level[unblocked].min(initial=_TOO_LARGE)
             if best == _FITS:
+                # A node is usable if some job could stay on it: the one with the shortest time
+                # limit.
                 shortest_limit_s = limits_s[unblocked[level[unblocked] == _FITS]].min()
                 usable[_FITS] |= suited & (left_s >= shortest_limit_s)
             if best <= _TOO_LONG:
@@ -186,15 +200,18 @@ class Fitting:
         level = np.where((blocks > 0) & (level < _TOO_LARGE), _NO_PARTITION + blocks, level)
         demand = np.full(len(sizes), n_idle) if self._has_unlimited_demand else sizes
         demand_of_level = np.bincount(level, weights=demand, minlength=LEVELS)
+        # What is usable at a level is usable where more is disregarded.
         usable = np.logical_or.accumulate(usable, axis=0)
+        # Without a condition on partitions, all idle nodes are usable.
         supply = np.concatenate((usable @ weights, np.full(LEVELS - _NO_PARTITION, n_idle)))
         levels: NDArray[np.int64] = np.minimum(supply, np.cumsum(demand_of_level)).astype(np.int64)
         return levels
 
 
 def _that_wait(queue: Queue, window: LogWindow) -> NDArray[np.bool_]:
-    """Return a mask of the jobs that wait in the window, and for at least the log's debounce
-    time.
+    """Return a mask of the jobs that wait in the window for at least the log's debounce time.
+
+    Shorter waits do not count, as shorter idle periods do not.
     """
     shortest_s = max(window.debounce_s, 1e-3)
     waits = np.zeros(len(queue.nodes), dtype=np.bool_)
@@ -228,12 +245,13 @@ def _classes_of_needs(
     facts: LoggedNodes | None,
     names: list[str],
 ) -> tuple[list[_Class], NDArray[np.int64], int]:
-    """Group the needs of jobs by the nodes that satisfy them: return the classes, the class of each
-    needs (an index), and how many combinations are left out.
+    """Return classes of needs that the same nodes satisfy, the class of each needs, and how many
+    are left out.
 
-    The classes of most jobs come first. The needs that are left out are in class 0, which every
-    node suits. ``jobs_of_needs`` counts the jobs with each of ``all_needs``; ``names`` are the
-    first nodes of the groups.
+    The needs of a job are its partition, constraint, cores and devices. The classes of most jobs
+    come first. The needs that are left out are in class 0, which every node suits.
+    ``jobs_of_needs`` counts the jobs with each of ``all_needs``; ``names`` are the first nodes of
+    the groups.
     """
     all_nodes = np.ones(len(names), dtype=np.bool_)
     classes = [_Class(all_nodes, all_nodes)]

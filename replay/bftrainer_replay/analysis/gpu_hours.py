@@ -43,8 +43,10 @@ class GpuHours:
         return self.whole_h + self.part_h + (self.stranded_h or 0.0)
 
     def rows(self) -> list[tuple[str, float]]:
-        """Return (place, GPU-hours): on idle nodes, on partly used nodes, these also by size, and
-        those without cores, which cannot be held.
+        """Return (place, GPU-hours) for each place where GPUs are idle, as rows of a table.
+
+        GPUs on partly used nodes are also listed by how many were idle on the node (these names are
+        indented), and those without cores, which cannot be held, at the end.
         """
         rows = [("on idle nodes", self.whole_h), ("on partly used nodes", self.part_h)]
         rows += [(f"  {size} idle on the node", hours) for size, hours in self.parts_h.items()]
@@ -53,12 +55,13 @@ class GpuHours:
         return rows
 
     def sentence(self) -> str:
-        """Say what share of the GPU-hours is idle, and where."""
+        """Return sentences on what share of the GPU-hours is idle, and where."""
         if not self.idle_h:
             return "No GPU is ever idle."
         places = [
             f"{hours / self.idle_h:.1%} {place}"
             for place, hours in self.rows()
+            # Indented places are parts of the one above them.
             if not place.startswith(" ")
         ]
         large_h = sum(hours for size, hours in self.parts_h.items() if size >= 4)
@@ -77,8 +80,10 @@ class GpuHours:
 
 
 def gpu_hours(window: LogWindow) -> GpuHours:
-    """Measure the idle GPU-hours of a window in GPUs: on whole nodes, on parts of nodes, and
-    without cores. Call this only on a window whose unit is a GPU.
+    """Return where the idle GPU-hours of a window are: on idle nodes, on parts of nodes, without
+    cores.
+
+    The window's unit must be a GPU (``window.gpus`` is set).
     """
     assert window.gpus is not None, "in nodes"
     per_node, by_node = window.gpus.per_node, window.gpus.by_node
@@ -90,6 +95,7 @@ def gpu_hours(window: LogWindow) -> GpuHours:
     # A node without jobs has all its cores: GPUs without cores are on partly used nodes.
     stranded_h = None
     if window.gpus.every is not None:
+        # ``every`` has all idle GPUs, ``idle`` those with cores beside them.
         every_h = pool_sizes_of(window.gpus.every).node_hours()
         stranded_h = every_h - pool_sizes_of(idle).node_hours()
     fragments = fragments_of(idle)
@@ -106,18 +112,20 @@ def gpu_hours(window: LogWindow) -> GpuHours:
 
 
 def _parts_h(idle: LogWindow, by_node: LogWindow) -> dict[int, float]:
-    """Return the idle GPU-hours on partly used nodes, by how many GPUs of the node were idle.
-    ``idle`` is the window of idle GPUs, ``by_node`` that of idle nodes.
+    """Return the idle GPU-hours on partly used nodes, by how many GPUs of the node were idle at
+    once.
+
+    ``idle`` is the window of idle GPUs, ``by_node`` that of nodes of which all GPUs are idle.
     """
-    n_idle = counted(idle.initial)  # GPUs of each node
+    idle_gpus = counted(idle.initial)  # GPUs of each node
     idle_nodes = set(by_node.initial)
-    counted_until_s = dict.fromkeys(n_idle, idle.start_s)
+    counted_until_s = dict.fromkeys(idle_gpus, idle.start_s)
     hours: Counter[int] = Counter()
 
     def count_until(node: str, at_s: float) -> None:
         """Add the hours of the node's idle GPUs since its last change, if it was partly used."""
-        if n_idle[node] and node not in idle_nodes:
-            hours[n_idle[node]] += n_idle[node] * (at_s - counted_until_s[node]) / 3600  # type: ignore[assignment]
+        if idle_gpus[node] and node not in idle_nodes:
+            hours[idle_gpus[node]] += idle_gpus[node] * (at_s - counted_until_s[node]) / 3600  # type: ignore[assignment]
         counted_until_s[node] = at_s
 
     # (time, whether nodes change, change): at equal times, changes of GPUs come first.
@@ -132,8 +140,8 @@ def _parts_h(idle: LogWindow, by_node: LogWindow) -> dict[int, float]:
         arrivals, departures = counted(change.joined), counted(change.left)
         for node in {*arrivals, *departures}:
             count_until(node, at_s)
-        n_idle.update(arrivals)
-        n_idle.subtract(departures)
-    for node in n_idle:
+        idle_gpus.update(arrivals)
+        idle_gpus.subtract(departures)
+    for node in idle_gpus:
         count_until(node, idle.end_s)
     return {size: part_h for size, part_h in sorted(hours.items()) if part_h}

@@ -114,7 +114,10 @@ class IdleCauses:
 
 
 def explained(causes: IdleCauses, debounce_s: float) -> tuple[str, ...]:
-    """Say how the causes were determined, for the reader of a table of them."""
+    """Return sentences on how the causes were determined, for the reader of a table of them.
+
+    Waits under ``debounce_s`` do not count.
+    """
     judged = causes.dialect.translated(
         "A job fits if enough nodes are idle in one of its partitions that have its devices "
         "and features and, as it turned "
@@ -133,11 +136,11 @@ def explained(causes: IdleCauses, debounce_s: float) -> tuple[str, ...]:
 
 
 def idle_causes(window: LogWindow, max_work: int = MOST_WORK) -> IdleCauses | None:
-    """Split the window's idle node-time by why no waiting job used it; None if the log has no
-    queue.
+    """Return the window's idle node-hours by why no waiting job used them; None without a queue.
 
     The state is judged after each change of the queue and the pool or, if that is more work than
-    ``max_work``, at moments at equal distances.
+    ``max_work``, at moments at equal distances. A sample is scaled so that its sum is the idle
+    node-hours of the window, which are known exactly.
     """
     queue = window.queue
     if queue is None:
@@ -181,8 +184,9 @@ def idle_causes(window: LogWindow, max_work: int = MOST_WORK) -> IdleCauses | No
 def _node_h_by_cause(
     fitting: Fitting, moments_s: NDArray[np.float64], length_s: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Return the idle node-hours of each cause, if the state at each moment lasts for the length at
-    the same index.
+    """Return the idle node-hours of each cause of idleness.
+
+    The state at each moment is taken to last for the length at the same index.
     """
     node_s = np.zeros(len(_CAUSES))
     for at_s, seconds in zip(moments_s.tolist(), length_s.tolist(), strict=True):
@@ -218,18 +222,20 @@ def _facts_to_judge(window: LogWindow) -> frozenset[JobFact]:
 
 
 def _not_judged(window: LogWindow, unknown: Sequence[JobFact]) -> list[str]:
-    """Name the conditions that cannot be judged (``unknown``), in words of the log's format and
-    with the field that would record them.
+    """Return the conditions of jobs that cannot be judged, in words of the log's format.
+
+    ``unknown`` are the facts that the log does not record.
     """
     assert window.queue is not None
     dialect = window.queue.dialect
-    nameless = _NEEDING_NODE_FACTS if window.site.nodes is None else frozenset()
-    missing = [dialect.name(fact) for fact in unknown if fact not in nameless]
-    if nameless:
+    without_node_facts = _NEEDING_NODE_FACTS if window.site.nodes is None else frozenset()
+    missing = [dialect.name(fact) for fact in unknown if fact not in without_node_facts]
+    if without_node_facts:
         missing.append(
             f"{dialect.partition}s, devices and features of nodes (the log does not say which "
             "nodes have them)"
         )
+    # Nodes of a log without node names are simulated; their names have a prefix.
     first_nodes = sorted(window.initial)[:1]
     is_simulated = any(name.startswith(PREFIX) for name in first_nodes)
     if is_simulated and JobFact.TIME_LIMIT not in unknown:

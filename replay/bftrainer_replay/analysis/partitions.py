@@ -75,8 +75,10 @@ class PartitionFigures:
 
 
 def partitions_of(window: LogWindow) -> tuple[PartitionFigures, ...]:
-    """Measure the nodes of each device type in each partition, those with most idle node-hours
-    first; empty if the log has no partitions of named nodes.
+    """Return the figures of each device type in each partition, those with most idle node-hours
+    first.
+
+    Empty if the log has no partitions of named nodes.
     """
     facts = window.site.nodes
     if facts is None or not facts.partitions or window.span_s <= 0:
@@ -91,19 +93,21 @@ def partitions_of(window: LogWindow) -> tuple[PartitionFigures, ...]:
 def _figures_by_type(
     window: LogWindow, facts: LoggedNodes, types: list[str], partition: str
 ) -> Iterator[PartitionFigures]:
-    """Yield the figures of each device type in a partition. ``facts`` and ``types`` (the device
-    types) are those of all nodes.
+    """Yield the figures of each device type in a partition, in the order of the types' names.
+
+    ``facts`` are what the log tells of all nodes, ``types`` the device type of each of them.
     """
-    part = in_partition(window, partition)
-    fragments = fragments_of(part)
-    causes = idle_causes(part, MOST_WORK // len(facts.partitions))
-    waiting = None if part.queue is None else _mean_waiting(part)
+    partition_window = in_partition(window, partition)
+    fragments = fragments_of(partition_window)
+    # The limit on work holds for all partitions together.
+    causes = idle_causes(partition_window, MOST_WORK // len(facts.partitions))
+    waiting = None if partition_window.queue is None else _mean_waiting(partition_window)
     members = np.flatnonzero(facts.partitions[partition]).tolist()
     type_of = {facts.names[node]: types[node] for node in members}
     type_of_fragment = np.array([type_of[node] for node in fragments.first_nodes])
-    names = () if part.site.nodes is None else part.site.nodes.names
-    type_of_down = [type_of[names[node]] for node in part.site.down.tolist()]
-    all_down_h = part.site.down_h(part.start_s, part.end_s)
+    part_names = () if partition_window.site.nodes is None else partition_window.site.nodes.names
+    type_of_down = [type_of[part_names[node]] for node in partition_window.site.down.tolist()]
+    all_down_h = partition_window.site.down_h(partition_window.start_s, partition_window.end_s)
     for device_type, n_nodes in sorted(Counter(type_of.values()).items()):
         of_type = fragments.selected(type_of_fragment == device_type)
         down_h = 0.0
@@ -126,7 +130,9 @@ def _figures_by_type(
 
 
 def _mean_waiting(window: LogWindow) -> float:
-    """Return the mean number of waiting jobs over time."""
+    """Return the mean number of waiting jobs over time: the sum of their waits over the window's
+    length.
+    """
     assert window.queue is not None
     queue = window.queue
     waited_s = sum(

@@ -47,7 +47,7 @@ class SharedNodes:
     kinds: tuple[IdleResource, ...]
 
     def sentence(self) -> str:
-        """Say how much of each kind is idle, and how much of that a pilot can hold."""
+        """Return sentences on how much of each kind is idle, and how much a pilot can hold."""
         phrases = [
             f"{_hours_unit(resource.kind)}: {resource.idle_h:,.0f} idle "
             f"({resource.idle_h / resource.available_h:.1%} of all), "
@@ -89,8 +89,9 @@ class SharedNodes:
 
 
 def shared_nodes(window: LogWindow) -> SharedNodes | None:
-    """Measure the idle hours of cores and devices; None if the log does not say what its jobs were
-    allocated.
+    """Return the idle hours of cores and devices on whole nodes and on parts of nodes.
+
+    None if the log does not say what its jobs were allocated.
     """
     facts, use = window.site.nodes, window.site.use
     if facts is None or use is None:
@@ -109,6 +110,7 @@ def shared_nodes(window: LogWindow) -> SharedNodes | None:
     kinds = []
     for kind in use.used_h:
         recorded = facts.cores if kind == CORES else facts.devices[kind]
+        # The margin keeps rounding errors from adding a core.
         capacity = np.ceil(recorded - 1e-6)  # of each node
         used_h = use.between(kind, window.start_s, window.end_s)
         kind_idle_h = float(np.dot(capacity[idle_nodes], idle_h)) if len(idle_nodes) else 0.0
@@ -118,6 +120,7 @@ def shared_nodes(window: LogWindow) -> SharedNodes | None:
             IdleResource(
                 kind=kind,
                 whole_nodes_h=kind_idle_h,
+                # What is neither used, out of service, nor on a node without a job.
                 parts_h=max(0.0, all_h - used_h - kind_idle_h - kind_down_h),
                 used_h=used_h,
                 down_h=kind_down_h,

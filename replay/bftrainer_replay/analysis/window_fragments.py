@@ -83,16 +83,25 @@ def weighted_quantiles(
     values: NDArray[np.float64], weights: NDArray[np.int64], shares: Sequence[float]
 ) -> list[float]:
     """Return what ``numpy.quantile`` gives for the values, each repeated as often as its weight
-    says: the same numbers to the last bit.
+    says.
+
+    The numbers are the same to the last bit, but no value is repeated in memory.
     """
     order = np.argsort(values, kind="stable")
-    ordered, until = values[order], np.cumsum(weights[order])
+    ordered, cumulative_weight = values[order], np.cumsum(weights[order])
     quantiles = []
     for share in shares:
-        place = share * (int(until[-1]) - 1)
+        # The index of the quantile among all repeated values, with a fraction.
+        place = share * (int(cumulative_weight[-1]) - 1)
         below = math.floor(place)
         first, second = (
-            float(ordered[np.searchsorted(until, min(k, int(until[-1]) - 1), side="right")])
+            float(
+                ordered[
+                    np.searchsorted(
+                        cumulative_weight, min(k, int(cumulative_weight[-1]) - 1), side="right"
+                    )
+                ]
+            )
             for k in (below, below + 1)
         )
         part, distance = place - below, second - first
@@ -131,8 +140,10 @@ class PoolSizes:
 
 
 def fragments_of(window: LogWindow) -> Fragments:
-    """Return every fragment (period in which one node is idle) of the window; of fragments that the
-    window cuts, the part inside.
+    """Return every fragment (period in which one node is idle) of the window, in order of their
+    ends.
+
+    Of fragments that the window cuts, the part inside counts.
     """
     events = window.events
     if isinstance(events, GroupedEvents):
@@ -169,8 +180,9 @@ def joined_and_left(window: LogWindow) -> tuple[NDArray[np.int64], NDArray[np.in
 
 
 def pool_sizes_of(window: LogWindow) -> PoolSizes:
-    """Return the number of idle nodes from each event to the next, beginning with the initial
-    state.
+    """Return the number of idle nodes over time: from each event to the next.
+
+    It begins with the nodes that are idle at the window's start.
     """
     joined, left = joined_and_left(window)
     start_s = np.concatenate(([window.start_s], times_of(window.events)))
@@ -179,8 +191,10 @@ def pool_sizes_of(window: LogWindow) -> PoolSizes:
 
 
 def sizes_once_started(window: LogWindow, wait_s: float) -> PoolSizes:
-    """Return the number of nodes over time that have been idle for at least ``wait_s``; nodes that
-    are idle at the window's start count from there.
+    """Return over time how many nodes have been idle for at least ``wait_s``.
+
+    Nodes that are idle at the window's start count from there. Fragments that end before the wait
+    is over count nowhere.
     """
     fragments = fragments_of(window)
     outlasts_wait = fragments.start_s + wait_s < fragments.end_s

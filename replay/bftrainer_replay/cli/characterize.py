@@ -93,6 +93,7 @@ def characterize(choice: LogChoice, as_json: bool, out: Path | None) -> None:
         " ".join(doubts.sentences()),
     )
     if gpus is not None:
+        # No division by 0 without idle hours; all shares are 0 then.
         idle_h = gpus.idle_h or 1.0
         rows = [(name, f"{hours:,.0f}", f"{hours / idle_h:.1%}") for name, hours in gpus.rows()]
         _show_table("Idle GPU-hours", ("", "GPU-h", "share"), rows, gpus.sentence())
@@ -153,7 +154,10 @@ def _as_json(window: LogWindow, figures: Characteristics) -> dict[str, object]:
 
 
 def _prometheus_text(window: LogWindow, figures: Characteristics) -> str:
-    """Write the figures of a log as gauges, in the text format of Prometheus."""
+    """Return the figures of a log as gauges, in the text format of Prometheus.
+
+    A figure that the log does not have is left out.
+    """
     fits = None if figures.idle_while is None else figures.idle_while.fillable_share
     gauges = (
         ("machine_nodes", "Nodes of the cluster.", figures.machine_nodes),
@@ -261,4 +265,5 @@ def _paper_figures(figures: Characteristics, unit: str) -> list[tuple[str, str, 
             ("fragment length: 90th percentile", f"{lengths.p90_s / 60:,.1f} min"),
         ]
     rates = [(name, f"{count:,}", f"{figures.per_hour(count):.1f}") for name, count in counts]
+    # Rows without a value (no outages, no gaps) are left out.
     return [*rates, *((name, value, "") for name, value in rows if value)]

@@ -36,8 +36,9 @@ _COMPRESSED = (".gz", ".bz2", ".xz")
 
 
 def folder_option(kind: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Give a command the option --out, a directory; if it is None, the command uses
-    :func:`folder_beside` with the same ``kind``.
+    """Return a decorator that gives a command the option --out, a directory.
+
+    If it is None, the command uses :func:`folder_beside` with the same ``kind``.
     """
     help_text = (
         f"Output directory.  [default: LOG-{kind} in the current directory, like "
@@ -51,6 +52,7 @@ def folder_beside(log: Path, kind: str) -> Path:
     directory.
     """
     name = log.name
+    # july.csv.gz becomes july.csv, of which the stem is july.
     for ending in _COMPRESSED:
         name = name.removesuffix(ending)
     return Path(f"{Path(name).stem}-{kind}")

@@ -233,12 +233,18 @@ def compare(
 def _show_ranking(
     order: Sequence[RankedPolicy], window: LogWindow, arrivals: Sequence[Arrival], wide: bool
 ) -> None:
-    """Print the ranking of the policies, the fluid bound, and what the columns mean."""
+    """Print the ranking of the policies, a lower bound on their times, and what the columns mean.
+
+    The fluid bound are the times if all nodes were one server, which each training uses at its best
+    rate per node.
+    """
     from bftrainer_replay.comparison.compare import columns
     from bftrainer_replay.simulation.time_to_done import fluid_bound
 
     ranking_columns = columns(order)
     figures = [
+        # Rank 0 is always shown; on a narrow terminal, columns of the highest rank are left out
+        # first.
         number_column(heading, max(index - _LAST_PERMANENT_INDEX, 0))
         for index, (heading, _) in enumerate(ranking_columns)
     ]
@@ -260,7 +266,7 @@ def _show_ranking(
 def _built_policies(
     policies: str, settings: Mapping[str, PolicySettings]
 ) -> dict[str, Policy | None]:
-    """Build the policies of ``--policies``, by name; None for one that cannot run on a pool.
+    """Return the policies of ``--policies`` by name; None for one that cannot run on a pool.
 
     ``settings`` are those of each objective: all policies get the first, and the policy bftrainer
     each of the others as well.
@@ -270,6 +276,8 @@ def _built_policies(
     first, *others = settings
     if policies == "all":
         built = {
+            # Of all installed policies, one that cannot run is left out; one that the user names is
+            # an error.
             name: _built_policy(name, settings[first], is_required=False)
             for name in installed_names(POLICY_GROUP)
         }
@@ -286,8 +294,10 @@ def _built_policies(
 def _replay_tasks(
     usable: Iterable[str], settings: Mapping[str, PolicySettings], solver: str
 ) -> list[RankTask]:
-    """Return the replays to run, one for each ``usable`` policy, by the names that
-    :func:`_built_policies` gave them ("bftrainer, soon": its objective follows).
+    """Return the replays to run, one for each ``usable`` policy, as tasks for other processes.
+
+    Policies have the names that :func:`_built_policies` gave them ("bftrainer, soon": its objective
+    follows).
     """
     from bftrainer_replay.comparison.rank_tasks import RankTask
 
@@ -304,7 +314,7 @@ def _replay_tasks(
 def _trainers_of_table(
     window: LogWindow, trainers: Path, curves: Path | None, model: str | None
 ) -> tuple[tuple[Arrival, ...], list[str]]:
-    """Read the trainers of a table; return them with remarks."""
+    """Return the trainers of a table, and remarks for the user on how they suit the window."""
     from bftrainer_replay.workload.curves import TABLE_2, read_curves
     from bftrainer_replay.workload.workload import read_workload
 
@@ -316,7 +326,10 @@ def _trainers_of_table(
 def _trainers_of_pilot(
     window: LogWindow, state: Path, group: str | None
 ) -> tuple[tuple[Arrival, ...], list[str]]:
-    """Read the unfinished trainers of a pilot; return them with remarks."""
+    """Return the unfinished trainers of a pilot, and a remark on those that cannot be replayed.
+
+    A trainer of unknown length or speed has no time at which it would be done.
+    """
     from bftrainer_replay.workload.of_pilot import unfinished_trainers
 
     arrivals, unknown = unfinished_trainers(state, group, window.start_s)
@@ -327,7 +340,10 @@ def _trainers_of_pilot(
 
 
 def _built_policy(name: str, settings: PolicySettings, *, is_required: bool) -> Policy | None:
-    """Build a policy; None with a note if it cannot run on a pool, unless it ``is_required``."""
+    """Return a policy; None with a note if it cannot run on a pool of nodes.
+
+    If it ``is_required``, that is an error instead.
+    """
     from bftrainer.plugins import build_policy
 
     try:

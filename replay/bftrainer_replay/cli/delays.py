@@ -134,15 +134,18 @@ def delays(
     jobs = main_jobs_of(window)
     if isinstance(jobs, CannotTell):
         raise UserError(f"{choice.log}: {jobs.why}")
-    part = jobs if most_jobs is None else jobs.first(most_jobs)
-    outcome = outcome_of(part, BACKFILLS[backfill], every_rules, random_runs, sum(jobs.is_counted))
+    simulated_jobs = jobs if most_jobs is None else jobs.first(most_jobs)
+    # The number of jobs in the whole log, of which the first are simulated.
+    outcome = outcome_of(
+        simulated_jobs, BACKFILLS[backfill], every_rules, random_runs, sum(jobs.is_counted)
+    )
     if as_json:
         show_json([_as_json(outcome)])
         return
     say_paragraphs(what_was_simulated(outcome))
     say()
-    name, *numbers = HEADINGS
-    show_table([name_column(name), *map(number_column, numbers)], rows_of(outcome))
+    name_heading, *number_headings = HEADINGS
+    show_table([name_column(name_heading), *map(number_column, number_headings)], rows_of(outcome))
     say()
     for way in outcome.ways:
         say_paragraphs(f"{sentence_of(way)} {compared_with_chance(outcome, way)}")

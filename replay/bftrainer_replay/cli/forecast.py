@@ -110,6 +110,7 @@ def forecast(
     rows = []
     for names in _rows_of(trainers):
         places = [place for place, queued in enumerate(queue) if queued.trainer.id in names]
+        # What is unknown of the first trainer that cannot be replayed ("": all can).
         lacks = next((queue[place].lacks for place in places if queue[place].lacks), "")
         distribution = None
         if not lacks:
@@ -145,11 +146,11 @@ def _rows_of(trainers: list[str]) -> list[list[str]]:
 
 
 def _past_log(state: Path, log: Path | None, now_s: float) -> tuple[LogWindow, float | None]:
-    """Return the log of the past without its gaps, from ``log`` or the pilot's journal, and the
-    mean pool of its last hour relative to the mean of the log.
+    """Return the log of idle nodes to replay, without its gaps, and how full the pool is now.
 
-    The second value is None if the log ended so long ago that it says nothing of the present pool.
-    Raises :class:`UserError` for a log that is too short.
+    The log is ``log`` or that of the pilot's journal. The second value is the mean number of nodes
+    in its last hour relative to the mean of the whole log; None if the log ended so long ago that
+    it says nothing of the present pool. Raises :class:`UserError` for a log that is too short.
     """
     from bftrainer.console.client.state_dir import has_registry, opened_registry
     from bftrainer_replay.cli.log_options import LogChoice, window_of
@@ -179,8 +180,10 @@ def _past_log(state: Path, log: Path | None, now_s: float) -> tuple[LogWindow, f
 def _replay_past(
     past: LogWindow, queue: tuple[Queued, ...], state: Path, seconds: float, workers: Workers
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Replay the queue from as many past moments as ``seconds`` allow; return the moments in order
-    of time, and the seconds that each trainer took from each of them.
+    """Replay the queue from as many past moments as ``seconds`` allow, and at least ``_MIN_RUNS``.
+
+    Return the moments in order of time, and the seconds that each trainer (a column) took from each
+    of them (a row). The moments are spread evenly over the log, however many are reached in time.
     """
     from bftrainer.console.client.state_dir import read
     from bftrainer.pilot.decision_maker import settings_of
@@ -208,6 +211,7 @@ def _replay_past(
         for start_s, took_s in zip(moments_s, replays, strict=True):
             took_from[start_s] = took_s
             spent_s = time.monotonic() - began_s
+            # By whichever limit is nearer: the number of replays or the time.
             show(max(len(took_from) / _MAX_RUNS, min(spent_s / seconds, 1.0)), 1.0)
             if spent_s >= seconds and len(took_from) >= _MIN_RUNS:
                 break
@@ -221,7 +225,7 @@ def _computed_forecast(
     took_s: NDArray[np.float64],
     present: float | None,
 ) -> Forecast | None:
-    """Compute the forecast for one trainer or the whole queue; None if the log is too short.
+    """Return the forecast for one trainer or the whole queue; None if the log is too short.
 
     ``took_s[i]`` is the number of seconds until it was done in the replay that began at the past
     moment ``starts_s[i]``; both have one dimension. ``present`` is the pool of the last hour,
@@ -237,8 +241,11 @@ def _computed_forecast(
 def _forecast_object(
     names: list[str], forecast: Forecast | None, remark: str, now_s: float, by_s: float | None
 ) -> dict[str, object]:
-    """Return the forecast for trainers as a JSON object; times are seconds since 1970, null where
-    the log is too short to tell.
+    """Return the forecast for some trainers as a JSON object; times are in seconds since 1970.
+
+    ``done_s`` is the median, ``from_s`` and ``to_s`` are the 10th and 90th percentile; null where
+    the log is too short to tell. ``probability`` is that of the end before ``by_s``, if there is a
+    deadline.
     """
     row: dict[str, object] = {
         "trainers": names,
@@ -258,7 +265,9 @@ def _forecast_object(
 
 
 def _forecast_cells(row: dict[str, Any], by_s: float | None) -> list[str]:
-    """Return the JSON object of a forecast as the cells of its row in the table."""
+    """Return the cells of a forecast's row in the table, from its JSON object; "-" for what is
+    unknown.
+    """
     names = row["trainers"]
     done, first, last = (clock_time(row[key], _TIME) for key in ("done_s", "from_s", "to_s"))
     cells = [

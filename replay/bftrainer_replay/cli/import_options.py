@@ -218,6 +218,7 @@ def import_options(machine_nodes: int | None, values: dict[str, Any]) -> ImportO
         value = values[name]
         if value is not None and not least <= value < 1e9:
             raise UserError(f"--{name.replace('_', '-')} {value:g}: expected {least} or more")
+    # A limit that a signed integer of 64 bits holds.
     if values["max_bytes"] is not None and not 1 <= values["max_bytes"] < 2**62:
         raise UserError(
             f"--max-bytes {values['max_bytes']}: expected a number of bytes, such as "

@@ -61,11 +61,13 @@ class LogChoice:
 
 
 def readable(context: click.Context, parameter: click.Parameter, value: Any) -> Any:
-    """Refuse logs that cannot be opened; a click callback, so that this error comes before those of
-    missing options.
+    """Return the value if every log can be opened; raises :class:`InputFileError` for one that
+    cannot.
 
-    No log is opened: the writer of a pipe would see that its reader has left.
+    A click callback, so that this error comes before those of missing options. No log is opened:
+    the writer of a pipe would see that its reader has left. ``-`` is standard input.
     """
+    # Set while click completes a command line, which must not fail.
     if context.resilient_parsing:
         return value
     for log in value if isinstance(value, tuple) else (value,):
@@ -159,8 +161,9 @@ def log_options(function: Callable[..., Any]) -> Callable[..., Any]:
 def _with_choice(
     function: Callable[..., Any], log_parameter: Callable[..., Any]
 ) -> Callable[..., Any]:
-    """Give a command ``log_parameter`` and the options of window and import; the function gets
-    their values as ``choice``.
+    """Return a command with ``log_parameter`` and the options of window and import added to it.
+
+    The function gets the values of all of these as one parameter, ``choice``.
     """
 
     @functools.wraps(function)
@@ -176,6 +179,7 @@ def _with_choice(
         machine_nodes: int | None,
         **others: Any,
     ) -> Any:
+        """Call the command's function with these values as one LogChoice."""
         importing = import_options(machine_nodes, {name: others.pop(name) for name in NAMES})
         logs = log if isinstance(log, tuple) else (log,)
         files = [_log_file(path, importing.max_bytes) for path in logs]
@@ -189,8 +193,10 @@ def _with_choice(
 
 
 def _log_file(log: Path, max_bytes: int | None) -> Path:
-    """Return the file of the log. For ``-``, it is a copy of standard input that exists until the
-    program ends, since logs are read more than once.
+    """Return the file of the log; for ``-``, a copy of standard input.
+
+    Logs are read more than once, which standard input cannot be. The copy exists until the program
+    ends. Raises :class:`UserError` for more bytes than allowed.
     """
     if str(log) != "-":
         return log
@@ -208,10 +214,11 @@ def _log_file(log: Path, max_bytes: int | None) -> Path:
 
 
 def read_log(choice: LogChoice, *, always_totals: bool = False) -> tuple[EventLog, tuple[str, ...]]:
-    """Read the whole log; return it with remarks (the number of records, and all guesses), which
-    are also printed to stderr.
+    """Return the whole log with remarks (the number of records, and all guesses of the importer).
 
-    An event log has nothing to skip or guess: its totals are returned only with ``always_totals``.
+    The remarks are also printed to stderr. An event log has nothing to skip or guess: its totals
+    are returned only with ``always_totals``. A copy of standard input is called "standard input"
+    everywhere.
     """
     from bftrainer_replay.logs.open import open_log
 
@@ -231,10 +238,11 @@ def read_log(choice: LogChoice, *, always_totals: bool = False) -> tuple[EventLo
 
 
 def window_of(choice: LogChoice, *, of_idle_gpus: bool = False) -> LogWindow:
-    """Read the log and cut the chosen window out of it.
+    """Read the log, and return the chosen window of it.
 
-    A window of a log in GPUs has the slots that a pilot holds or, with ``of_idle_gpus``, all idle
-    GPUs. Raises :class:`UserError`; if the log is shorter than the window, a note on stderr says
+    A log in GPUs gives the window of the slots (parts of nodes) that a pilot holds or, with
+    ``of_idle_gpus``, of all idle GPUs; with ``--unit node``, that of nodes all of whose GPUs are
+    idle. Raises :class:`UserError`; if the log is shorter than the window, a note on stderr says
     so.
     """
     _check_numbers(choice)
@@ -260,11 +268,12 @@ def window_of(choice: LogChoice, *, of_idle_gpus: bool = False) -> LogWindow:
     if choice.partition is not None:
         window = in_partition(window, choice.partition)
     zone = zone_of(choice.importing.timezone)
-    shown = zone if window.clock == "UTC" and isinstance(zone, ZoneInfo) else None
-    window = replace(window, remarks=remarks, zone=shown)
+    # Only times in UTC can be shown in another zone; a log without zones keeps its own clock.
+    shown_zone = zone if window.clock == "UTC" and isinstance(zone, ZoneInfo) else None
+    window = replace(window, remarks=remarks, zone=shown_zone)
     if window.gpus is None:
         return window
-    by_node = replace(window.gpus.by_node, remarks=remarks, zone=shown)
+    by_node = replace(window.gpus.by_node, remarks=remarks, zone=shown_zone)
     if unit == "node":
         return by_node
     window = replace(window, gpus=replace(window.gpus, by_node=by_node))
@@ -289,7 +298,7 @@ def _held_gpus(window: LogWindow, back_s: float) -> LogWindow:
 
 
 def _check_gpus(choice: LogChoice, log: EventLog) -> None:
-    """Refuse options that cannot be combined with a log in GPUs."""
+    """Raise :class:`UserError` for options that cannot be combined with a log in GPUs."""
     if log.gpus is None:
         raise UserError(
             f"{choice.log}: is in nodes, so --unit gpu cannot be used; expected an event log "
@@ -306,8 +315,10 @@ def _check_gpus(choice: LogChoice, log: EventLog) -> None:
 
 
 def _window_times(choice: LogChoice, log: EventLog) -> tuple[float, float]:
-    """Return start and end of the window, inside the log; raises :class:`UserError` for a start
-    outside.
+    """Return start and end of the window, which lie inside the log (seconds since 1970).
+
+    By default, they are those of the log; an end after the log's end is moved there, with a note.
+    Raises :class:`UserError` for a start outside.
     """
     first_s, last_s = log.events[0].at_s, log.events[-1].at_s
     span = f"{format_time(first_s)} .. {format_time(last_s)}"
@@ -342,9 +353,11 @@ def _window_times(choice: LogChoice, log: EventLog) -> tuple[float, float]:
 def _chosen_nodes(
     choice: LogChoice, listed: tuple[str, ...] | None, log: EventLog
 ) -> tuple[str, ...] | None:
-    """Return the names of the nodes that --nodes and --node-list choose; None for all. ``listed``
-    is the content of --node-list. Raises :class:`UserError` for more nodes than there are, or a
-    list without any node of the log.
+    """Return the names of the nodes that --nodes and --node-list choose; None for all nodes.
+
+    ``listed`` is the content of --node-list, of which --nodes takes the first ones; without a list,
+    --nodes takes a sample by the hashes of the names. Raises :class:`UserError` for more nodes than
+    there are, or a list without any node of the log.
     """
     if listed is None and choice.nodes is None:
         return None

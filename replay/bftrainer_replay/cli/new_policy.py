@@ -99,8 +99,10 @@ def new_policy(name: str, folder: Path) -> None:
 
 
 def _module_name(name: str) -> str:
-    """Return the name of a policy's module. Raises :class:`UserError` for a name that no module can
-    have, or that would hide a module of another package.
+    """Return the name of a policy's module: "my-policy" is in ``my_policy``.
+
+    Raises :class:`UserError` for a name that no module can have, or that would hide a module of
+    another package.
     """
     if len(name) > _LONGEST_NAME or not _NAME.fullmatch(name):
         raise UserError(

@@ -28,7 +28,12 @@ _LENGTH = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)([smhd]?)", re.ASCII)
 
 
 def seconds(context: click.Context, parameter: click.Parameter, text: str | None) -> float | None:
-    """Read the value of an option with a duration: seconds, above 0."""
+    """Return the value of an option with a duration in seconds: "5m" is 300; None without the
+    option.
+
+    Raises :class:`UserError` for anything that is not a number above 0 with an optional unit (s, m,
+    h, d).
+    """
     if text is None:
         return None
     match = _LENGTH.fullmatch(text.strip())
@@ -162,6 +167,7 @@ def record(
             file,
             clock,
             every,
+            # Without an answer for so long, what happened in between is unknown: a gap of the log.
             unknown_after_s=max(60.0, 6 * every),
             on_error=kept.report,
         )
@@ -184,6 +190,7 @@ class UnparsedOutput:
         command has been missing from the start.
         """
         if (
+            # No poll has succeeded: the scheduler's commands are not installed on this host.
             totals.polls == totals.failed
             and isinstance(error, CommandError)
             and error.problem == "not found"
@@ -198,8 +205,10 @@ class UnparsedOutput:
             note(f"poll failed: {printable(str(error))}{self.keep(error)}")
 
     def keep(self, error: BFTrainerError) -> str:
-        """Write the output that could not be parsed to a file; return a hint to it in parentheses,
-        empty if the error has no output.
+        """Write the scheduler's output that could not be parsed to a file; return a hint to the
+        file.
+
+        The hint is in parentheses; empty if the error has no output, or enough of it has been kept.
         """
         answer = error.answer if isinstance(error, SchedulerError) else None
         if answer is None or self._count >= _KEPT_AT_MOST:
@@ -218,8 +227,9 @@ class UnparsedOutput:
 
 @contextmanager
 def _status_line(out: Path, unit: str | None) -> Iterator[Callable[[RecordingTotals], None]]:
-    """Show a status line on a terminal, and nothing elsewhere; yield the function that updates the
-    line.
+    """Yield a function that shows the totals of a recording in one line that is updated in place.
+
+    Without a terminal, it shows nothing.
     """
     from rich.console import Console
 
@@ -232,8 +242,8 @@ def _status_line(out: Path, unit: str | None) -> Iterator[Callable[[RecordingTot
 
 
 def _summary_line(totals: RecordingTotals, unit: str | None) -> str:
-    """Say how many polls, failures, rows and gaps there were, and what was idle last, in
-    one line.
+    """Return one line on how many polls, failures, rows and gaps there were, and what was idle
+    last.
     """
     at = (
         "never"
@@ -254,7 +264,7 @@ def _summary_line(totals: RecordingTotals, unit: str | None) -> str:
 def _sum_up(
     out: Path, totals: RecordingTotals, as_json: bool, every_s: float, unit: str | None
 ) -> None:
-    """Print what was recorded; raises an error if every poll failed."""
+    """Print what was recorded; raises :class:`SchedulerError` if every poll failed."""
     # Slurm's times are whole seconds: two polls may have the same time.
     if totals.stale and every_s >= _WHOLE_SECONDS:
         note(

@@ -268,18 +268,21 @@ def _sha256(*files: Path) -> str:
 
 
 def other_guesses(choice: LogChoice, window: LogWindow) -> dict[str, str]:
-    """Return, for each option whose value the importer guessed, the idle share with another value,
-    in words. Empty for an event log, which has no guesses.
+    """Return, for each option whose value the importer guessed, the idle share with another value.
 
-    The log is imported again for each of them.
+    Keys are options, values texts for the page. Empty for an event log, which has no guesses. The
+    log is imported again for each of them.
     """
     given = choice.importing
+    # Importers of job logs, and only they, remark on the warm-up (time at the start of a log in
+    # which older jobs are missing).
     if not any("a warm-up of" in remark for remark in window.remarks):
         return {}
     shares = {}
     if window.outages and given.outages == ("auto",):
         shares["--outage"] = _idle_share_text("--outage none", choice, outages=("none",))
     if given.warm_up_h is None:
+        # The other guess than the importer's: a day instead of none, or none.
         has_none = any("less a warm-up of 0.0 h" in remark for remark in window.remarks)
         other_h = _WARM_UP_H if has_none else 0.0
         shares["--warm-up-h"] = _idle_share_text(
@@ -293,8 +296,9 @@ def other_guesses(choice: LogChoice, window: LogWindow) -> dict[str, str]:
 
 
 def _idle_share_text(words: str, choice: LogChoice, **changed: Any) -> str:
-    """Import the log with ``changed`` options, and say its idle share after ``words``; empty if
-    nothing is left of it.
+    """Return the idle share of the log imported with ``changed`` options, after ``words``.
+
+    Empty if nothing is left of the log.
     """
     from bftrainer_replay.analysis.window_fragments import pool_sizes_of
 

@@ -196,6 +196,8 @@ def run(
             raise UserError(
                 f"--users {user_mode}: the column user of {trainers} names fewer than two users"
             )
+        # The policy decides for all users' trainers together, or for each user's on a part of the
+        # pool.
         played = chosen
         if user_mode != "one-owner":
             played = ByUser(chosen, Users(user_mode), user_of, seed)
@@ -225,8 +227,10 @@ def run(
 
 
 def _show_users(by_user: Sequence[UserOutcome], given_up_per_h: float | None) -> None:
-    """Print each user's outcome beside the outcome that the user would have alone on a fixed part
-    of the nodes.
+    """Print each user's outcome beside that of the same trainers alone on a fixed part of the
+    nodes.
+
+    With n users, that part is every n-th node.
     """
     rows = [
         (
@@ -246,7 +250,11 @@ def _show_users(by_user: Sequence[UserOutcome], given_up_per_h: float | None) ->
 
 
 def _say_where_work_ran_out(summary: Summary) -> None:
-    """Print when trainers ran out of work, in the replay and in that of the no-cost bound."""
+    """Print when trainers ran out of work before the end of the log, if they did.
+
+    After that, nodes are idle whatever the policy decides: U, which compares with other replays, is
+    too low; or the no-cost bound is, if its replay (without rescale costs) ran out.
+    """
     if summary.work_ran_out_at is not None:
         say(
             f"Trainers ran out of work at {summary.work_ran_out_at}: after that, nodes stayed "
@@ -262,8 +270,9 @@ def _say_where_work_ran_out(summary: Summary) -> None:
 
 
 def curves_of(values: Sequence[str]) -> tuple[Mapping[str, Curve], bool]:
-    """Parse the values of ``--curves``, at most one file and one word: return the true curves by
-    model, and whether the policy has to learn them.
+    """Return the true throughput curves by model, and whether the policy has to learn them.
+
+    ``values`` are those of ``--curves``, at most one file and one word. Raises :class:`UserError`.
     """
     from bftrainer_replay.workload.curves import TABLE_2, read_curves
 

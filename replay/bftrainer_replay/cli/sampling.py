@@ -44,8 +44,11 @@ full_option = click.option(
 def sample_of(
     window: LogWindow, source: SweepWorkload, cells: Sequence[Cell], *, full: bool, base: Cell
 ) -> LogSample:
-    """Choose the part of the log to replay: all with ``full`` or if the trainers have submission
-    times of their own, else as much as takes a few minutes.
+    """Return the part of the log to replay: all of it, or pieces that take a few minutes together.
+
+    All is replayed with ``full``, and if the trainers have submission times of their own, which
+    pieces would not fit. Else the share of the log is such that the replays of all ``cells``
+    (settings) take about ``BUDGET_S``.
     """
     from bftrainer_replay.sweep.sample import cost_s, drawn, whole
 
@@ -57,8 +60,9 @@ def sample_of(
 
 
 def pilot_trainers(window: LogWindow, source: SweepWorkload, seed: int) -> list[Trainer]:
-    """Return some trainers of the workload, of every model: those that the log's first
-    hours need.
+    """Return trainers of the workload, some of every model: those that the log's first hours need.
+
+    A short part of the log is enough to estimate costs by.
     """
     from bftrainer_replay.logs.model import cut_short
 
@@ -75,11 +79,12 @@ def replayed(
     folder: Path,
     workers: Workers,
 ) -> dict[Cell, SweepRow]:
-    """Run the replays that have no result yet, and return the rows of the cells. The same command
-    resumes after an interruption.
+    """Run the replays that have no result yet, and return a row of results for each cell.
 
-    Raises :class:`~bftrainer_replay.sweep.results.WorkRanOutError` if trainers that were generated
-    did not outlast the log.
+    A cell is one combination of settings, of which each piece of the log is a task. Results are
+    files in ``folder``: the same command resumes after an interruption. Raises
+    :class:`~bftrainer_replay.sweep.results.WorkRanOutError` if trainers that were generated did not
+    outlast the log.
     """
     from bftrainer_replay.sweep.result_files import ResultStore
     from bftrainer_replay.sweep.run_tasks import do_all
@@ -102,7 +107,7 @@ def replayed(
     costs: dict[tuple[object, ...], float] = {}
 
     def cost(task: Task) -> float:
-        """Estimate the seconds of a replay, for the progress bar."""
+        """Return about how many seconds a replay takes, for the progress bar."""
         cell = task.cell
         key = cell.log, cell.seed, cell.max_parallel
         # Workloads of one model each share the cost of the first workload: some take longer, others
@@ -132,8 +137,9 @@ def replayed(
 
 
 def _check_work_lasted(rows: Mapping[Cell, SweepRow], source: SweepWorkload) -> None:
-    """Check that the trainers did not run out of work: raise an error for generated ones; for a
-    user's own, print when they did.
+    """Check that the trainers did not run out of work before the log ended.
+
+    Generated ones must not: that is an error. For a user's own, print when they did.
     """
     from bftrainer_replay.sweep.results import check_work_lasted
 

@@ -82,7 +82,11 @@ def _run_sweep(
     dry_run: bool,
     as_json: bool,
 ) -> None:
-    """Read the grid, run what is missing of it (or of a shard), and write the tables."""
+    """Run the replays of a grid (or of one shard of it) that have no result yet; write the tables.
+
+    With ``collect``, nothing is run; with ``dry_run``, only the size is printed. A shard writes no
+    tables, since the results of other shards may still be missing.
+    """
     from bftrainer_replay.sweep.grid import read_sweep, shard_of
     from bftrainer_replay.sweep.result_files import ResultStore
     from bftrainer_replay.sweep.run_grid import CELLS
@@ -91,7 +95,7 @@ def _run_sweep(
         raise UserError("--shard cannot be combined with --collect: run it after all shards")
     grid_sweep = read_sweep(grid)
     for remark in dict.fromkeys(
-        r for window in grid_sweep.inputs.windows.values() for r in window.remarks
+        text for window in grid_sweep.inputs.windows.values() for text in window.remarks
     ):
         note(remark)
     tell_remarks(grid_sweep.inputs)
@@ -114,8 +118,9 @@ def _say_size(
     pending: Sequence[Task],
     shard: str | None,
 ) -> None:
-    """Print how many replays the grid or its shard has, how many have no result yet, and about how
-    long these take.
+    """Print how many replays the grid (or a shard of it) has, and how much is left to do.
+
+    ``pending`` are the replays without a result; the time of these is estimated.
     """
     cells, replays = counted(len(grid_sweep.cells), "cell"), counted(len(tasks_of_shard), "replay")
     part = "" if shard is None else f" of shard {shard}"

@@ -70,11 +70,13 @@ class TenthLines:
 
     def show(self, part: float) -> None:
         """Tell that ``part`` of the work is done, from 0 to 1."""
+        # The next tenth has not been reached.
         if part < self._next:
             return
         now_s = self._clock()
         if now_s - self._printed_s < _MIN_INTERVAL_S or part >= 1:
             return
+        # The margin keeps 0.3 from becoming 2 tenths by rounding.
         tenths = math.floor(10 * part + 1e-9)
         left_s = (now_s - self._began_s) * (1 - part) / part
         click.echo(f"{self._what}: {10 * tenths} %, about {span(left_s)} left", err=True)
@@ -106,16 +108,18 @@ _MINUTE_S = 60.0
 def progress_over_time(
     start_s: float, end_s: float, clock: Callable[[], float] = time.monotonic
 ) -> Iterator[Callable[[str], Callable[[float], None]]]:
-    """Yield ``begin(what)``, which starts a progress bar and returns a function to call with the
-    time reached.
+    """Yield ``begin(what)``, which shows the progress of a computation from ``start_s`` to
+    ``end_s``.
 
-    Without a terminal, there is a line per tenth instead of the bar.
+    It starts a progress bar, and returns a function to call with the time reached. Without a
+    terminal, there is a line per tenth instead of the bar.
     """
     from rich.progress import TimeRemainingColumn
 
     with _progress_bars(TimeRemainingColumn()) as bars:
 
         def begin(what: str) -> Callable[[float], None]:
+            # No division by 0.
             length_s = max(end_s - start_s, 1e-9)
             if bars.disable:
                 lines = TenthLines(what, clock)
@@ -135,8 +139,10 @@ def progress_each_minute(what: str) -> AbstractContextManager[Callable[[float, f
 def progress_of_reading(
     files: Sequence[Path], clock: Callable[[], float] = time.monotonic
 ) -> Iterator[OnBytes | None]:
-    """Yield a function to call with the number of bytes read from the files: it shows a progress
-    bar on a terminal, and elsewhere a line per tenth. None for files that are read within seconds.
+    """Yield a function to call with the number of bytes read from the files, which shows the
+    progress.
+
+    None for files that are read within seconds.
     """
     total = sum(map(_file_bytes, files))
     if total < _LARGE_BYTES:
@@ -166,8 +172,9 @@ def _file_bytes(path: Path) -> int:
 def progress_of_tasks(
     what: str, lines_of: Callable[[str], TenthLines | MinuteLines] = TenthLines
 ) -> Iterator[Callable[[float, float], None]]:
-    """Yield a function to call with (done, total), which shows a progress bar on a terminal and
-    elsewhere a line per tenth.
+    """Yield a function to call with (done, total), the work of tasks, which shows the progress.
+
+    On a terminal this is a bar, elsewhere the lines of ``lines_of``.
     """
     from rich.progress import ProgressColumn, Task, TimeElapsedColumn
     from rich.text import Text

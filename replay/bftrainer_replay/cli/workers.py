@@ -69,13 +69,15 @@ class Workers:
 def workers_option_with(
     text: str, default: str | None
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Give a command the option --workers, as an opened ``workers``.
+    """Return a decorator that gives a command the option --workers, as an opened ``workers``.
 
     Without the option, they are those of the value ``default``, which the help describes as
-    ``text``.
+    ``text``. A rank of MPI that has computed for another one does not run the command.
     """
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        """Return the command with the option."""
+
         @where_option_with(text)
         @functools.wraps(function)
         def with_workers(*, where: str | None, **others: Any) -> Any:
@@ -96,10 +98,11 @@ def in_order(
     common: Common,
     items: Sequence[Item],
 ) -> Generator[Result]:
-    """Yield the results of ``function(common, item)`` for each item, in the order of the items. The
-    function has to be one of a module. Closing the iterator ends the rest.
+    """Yield the results of ``function(common, item)`` for each item, in the order of the items.
 
-    ``common`` may be large; items have to be small. A process of this machine gets ``common`` once.
+    The function has to be one of a module, which another process can import. Closing the iterator
+    ends the rest. ``common`` may be large; items have to be small: a process of this machine gets
+    ``common`` once, each item on its own.
     """
     if workers.is_this_process:
         yield from (function(common, item) for item in items)
@@ -134,8 +137,10 @@ def _in_worker(item: object) -> Any:
 
 @contextmanager
 def opened_workers(where: str | None) -> Iterator[Workers | None]:
-    """Open the workers that --workers names; None if this process is a rank of MPI that has
-    computed for another one, and has no more to do.
+    """Open the workers that --workers names; yield None if this process has no more to do.
+
+    That is the case for a rank of MPI, which has by then computed for another one. ``where`` is
+    None for all cores, a number of processes, or the name of an executor.
     """
     if where is None:
         yield Workers(cores())
@@ -147,4 +152,5 @@ def opened_workers(where: str | None) -> Iterator[Workers | None]:
         from bftrainer_replay.sweep.executors import opened_executor
 
         with opened_executor(where) as executor:
+            # The number of processes does not count if there is an executor.
             yield None if executor is None else Workers(1, executor)

@@ -45,7 +45,7 @@ _OPTIONS = (
 
 
 def workload_options(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command these options; the function gets them as ``table``, a WorkloadTable."""
+    """Return a command with the options for its trainers; the function gets them as ``table``."""
 
     @functools.wraps(function)
     def with_table(
@@ -56,6 +56,7 @@ def workload_options(function: Callable[..., Any]) -> Callable[..., Any]:
         workload: WorkloadKind,
         **others: Any,
     ) -> Any:
+        """Call the command's function with these values as one WorkloadTable."""
         from bftrainer_replay.sweep.inputs import WorkloadTable
 
         table = WorkloadTable(trainers=trainers, curves=curves, kind=workload, model=model)
@@ -67,7 +68,7 @@ def workload_options(function: Callable[..., Any]) -> Callable[..., Any]:
 def _max_parallel(
     context: click.Context, parameter: click.Parameter, value: str | None
 ) -> int | None:
-    """Read ``--max-parallel``; None for ``auto``."""
+    """Return the value of ``--max-parallel``; None for ``auto``, where the objective decides."""
     if value is None or value == AUTO:
         return None
     if not value.isdecimal() or int(value) < 1:
@@ -78,8 +79,10 @@ def _max_parallel(
 def max_parallel_option(
     meaning: str, default: str
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Give a command --max-parallel (P_jmax), which is None if it is not a number; the help
-    describes that as ``default``.
+    """Return a decorator that gives a command --max-parallel (P_jmax, the trainers admitted at
+    once).
+
+    The value is None if it is not a number; the help describes that as ``default``.
     """
     return click.option(
         "--max-parallel",
@@ -111,8 +114,10 @@ forward_option = click.option(
 def objective_and_forward(
     objective: str | None, forward_s: float | None, max_parallel: int | None
 ) -> tuple[Objective, float]:
-    """Return the objective and T_fwd in seconds; those that are None get the default that suits
-    P_jmax.
+    """Return the objective and T_fwd (s), by default those that suit ``max_parallel``.
+
+    T_fwd is the time that a decision looks ahead. Raises :class:`UserError` for one that is
+    negative or infinite.
     """
     from bftrainer.decide.allocation.objectives import usual_objective
     from bftrainer.plugins import find_objective
@@ -161,8 +166,10 @@ node_type_option = click.option(
 
 
 def origin_of_curves(table: WorkloadTable, node_type: str | None) -> tuple[str, str]:
-    """Say where the trainers' throughput was measured and on what nodes; and, as a second text,
-    warn if that is not the site's own (else empty).
+    """Return two texts: where the trainers' throughput was measured, and a warning.
+
+    The warning says that the rates are not those of the site's own nodes; it is empty for curves of
+    a file, which are taken to be the site's own.
     """
     from bftrainer_replay.workload.curves import TABLE_2_NODES, node_types
 
@@ -193,8 +200,9 @@ def origin_of_curves(table: WorkloadTable, node_type: str | None) -> tuple[str, 
 
 
 def remarks_on(window: LogWindow, arrivals: Sequence[Arrival]) -> list[str]:
-    """Return remarks on trainers that are submitted outside the window: valid, but probably not
-    intended.
+    """Return remarks on trainers that are submitted outside the window; empty if some are inside.
+
+    Such trainers are valid, but probably not intended: the times of table and log do not fit.
     """
     from bftrainer_replay.logs.event_log import format_time
 

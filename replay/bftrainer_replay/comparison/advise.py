@@ -54,6 +54,7 @@ class SettingChoice:
         not, or if its neighbor is as good.
         """
         numbers = [(value, loss) for value, loss in self.losses if not isinstance(value, str)]
+        # An objective has no order in which something could lie beyond.
         if len(numbers) < 2:
             return ""
         best = min(numbers, key=lambda point: point[1])[0]
@@ -91,8 +92,10 @@ class Advice:
 
 
 def numbers_to_try(base: int) -> tuple[int, ...]:
-    """Return numbers of trainers around ``base`` to replay: a quarter and half of it, twice it, and
-    four times it if that does not take long.
+    """Return the numbers of trainers (P_jmax) to replay around ``base``, in ascending order.
+
+    A quarter and half of it, twice it, and four times it up to the limit ``MOST``; for the usual
+    number, those of the paper's figures.
     """
     if base == USUAL:
         return _USUAL_NUMBERS
@@ -101,8 +104,10 @@ def numbers_to_try(base: int) -> tuple[int, ...]:
 
 
 def cells_to_try(base: Cell, rescale_s: float = -1.0) -> tuple[Cell, ...]:
-    """Return the base, and the base with one setting changed at a time. Every T_fwd, also that of
-    the base, is longer than ``rescale_s``: with a shorter one, growth never pays.
+    """Return the replays to compare: the base, and the base with one setting changed at a time.
+
+    Every T_fwd (the time that a decision looks ahead), also that of the base, is longer than
+    ``rescale_s``, the time of a rescale: with a shorter one, growth never pays.
     """
     long_enough = [forward_s for forward_s in FORWARD_S if forward_s > rescale_s]
     if not long_enough:
@@ -121,8 +126,11 @@ def cells_to_try(base: Cell, rescale_s: float = -1.0) -> tuple[Cell, ...]:
 def recommend(
     base: Cell, rows: Mapping[Cell, SweepRow], arrivals: Sequence[Arrival], window: LogWindow
 ) -> Advice:
-    """Choose the settings from the replays of :func:`cells_to_try`, whose base is ``base`` and whose
-    results are ``rows``; ``window`` is the whole log.
+    """Return the recommended settings, chosen from the replays of :func:`cells_to_try`.
+
+    ``base`` is the cell from which the others differ, ``rows`` are the results of all, and
+    ``window`` is the whole log. The shortest window worth using is what the slowest trainer needs
+    to grow and shrink.
     """
     # Samples of different models are not comparable.
     are_alike = len({arrival.trainer.curve for arrival in arrivals}) == 1
@@ -141,8 +149,10 @@ def recommend(
 
 
 def holder_limit_s(window: LogWindow) -> float:
-    """Return a time limit for holder jobs: the whole hours that cover 99 of 100 fragments, from 1
-    to 24. A holder that reaches its limit is only renewed.
+    """Return a time limit for holder jobs (which keep nodes for the pilot): whole hours, 1 to 24.
+
+    It covers 99 of 100 fragments, the periods in which a node is idle. A holder that reaches its
+    limit is only renewed.
     """
     fragments = fragments_of(window)
     if not fragments.count:
@@ -166,7 +176,8 @@ SchedulerParameters=bf_interval=10,bf_continue,preempt_youngest_first"""
 
 
 def config_lines(advice: Advice, origin: str, *, lsf: bool = False) -> str:
-    """Write the advice as a pilot's configuration, with the losses of other values as comments;
+    """Return the advice as the text of a pilot's configuration, with other values as comments.
+
     ``origin`` names the log on which the advice is based. ``lsf``: for LSF, not Slurm.
     """
     objective, forward, parallel = (
@@ -197,7 +208,10 @@ def _lsf_table(longest_s: float) -> str:
 
 
 def _slurm_table(longest_s: float) -> str:
-    """Write the part of the configuration for Slurm, with the lines of slurm.conf that it needs."""
+    """Return the part of the configuration for Slurm, with the lines of slurm.conf that it needs.
+
+    ``longest_s`` is the time limit of the pilot's holder jobs.
+    """
     conf = "".join(f"#   {line}\n" for line in _SLURM_CONF.splitlines())
     return (
         "[slurm]\n"
@@ -211,8 +225,11 @@ def _slurm_table(longest_s: float) -> str:
 def _chosen_value(
     name: str, base: Cell, rows: Mapping[Cell, SweepRow], measure: str
 ) -> SettingChoice:
-    """Choose the value of one setting: the first, in ascending order, that is as good as the best
-    (the first of :data:`OBJECTIVES` for the objective). ``measure`` is the outcome to compare.
+    """Return the recommended value of one setting, and what the others lose against the best.
+
+    Of the cells that differ from ``base`` in this setting only, it is the first, in ascending
+    order, that is as good as the best up to a tolerance (objectives are in the order of
+    :data:`OBJECTIVES`). ``measure`` is the outcome to compare.
     """
     outcomes: Sequence[tuple[float | int | str, float]] = [
         (getattr(cell, name), float(row.result[measure]))

@@ -47,12 +47,12 @@ class RankedPolicy:
 
 
 def with_sizes_and_losses(arrivals: Sequence[Arrival], requested: int) -> tuple[Arrival, ...]:
-    """Return the arrivals with a requested size and a loss curve for each trainer, which only some
-    policies use and a trainer table does not have.
+    """Return the arrivals with a requested size and a loss curve for each trainer.
 
-    A trainer without a request gets the largest legal size up to ``requested`` nodes, or else its
-    smallest size. Its loss curve is one of the families in ``simulation/losses.py``, chosen by the
-    trainer's name, the same on every machine.
+    Only some policies use these, and a trainer table does not have them. A trainer without a
+    request gets the largest legal size up to ``requested`` nodes, or else its smallest size. Its
+    loss curve is one of the families in ``simulation/losses.py``, chosen by the trainer's name, the
+    same on every machine.
     """
     families = sorted(FAMILIES)
     complete = []
@@ -69,8 +69,9 @@ def with_sizes_and_losses(arrivals: Sequence[Arrival], requested: int) -> tuple[
 def rank_policy(
     name: str, scenario: Scenario, policy: Policy, bounds: Bounds, on_time: OnTime | None = None
 ) -> RankedPolicy:
-    """Replay a scenario under one policy; return the results by which the policy is ranked. Pools
-    that fill do not count for completion times and waits.
+    """Return the results of a replay under one policy, by which it is ranked.
+
+    Pools that fill idle nodes do not count for completion times and waits.
     """
     outcome = play(scenario, policy, on_time=on_time, keep_entries=False)
     training_runs = [run for run in outcome.runs if not run.trainer.fill]
@@ -101,8 +102,9 @@ def ranked(results: Sequence[RankedPolicy]) -> tuple[RankedPolicy, ...]:
 
 
 def lost_share(row: RankedPolicy, lost_samples: float) -> float | None:
-    """Return ``lost_samples`` as a share of the possible samples (trained or lost); None if no
-    sample was possible.
+    """Return ``lost_samples`` as a share of the possible samples; None if no sample was possible.
+
+    Possible is what was trained or lost to preemptions and rescales.
     """
     summary = row.summary
     possible = (

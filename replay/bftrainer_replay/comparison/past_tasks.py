@@ -32,8 +32,10 @@ class PastQueue:
 
 
 def replay_past(queue: PastQueue, start_s: float) -> NDArray[np.float64]:
-    """Replay a queue as if it began at ``start_s`` in its log; return the seconds until each
-    trainer is done, infinite where the log ends first.
+    """Return the seconds until each trainer of a queue is done, if it had begun at ``start_s`` in
+    its log.
+
+    Infinite where the log ends first.
     """
     settings = PolicySettings(
         Exact(),

@@ -41,11 +41,12 @@ def check_name(build: Build) -> None:
 
 
 def check_counts_are_legal(build: Build) -> None:
-    """Check that each trainer gets one legal count, with a sum within the pool, whatever the
-    trainers hold (Eqns 3, 5).
+    """Check that each trainer gets one legal count, with a sum within the pool (Eqns 3, 5).
 
-    Where the policy names nodes, they are as many as the count, each in the pool and with one
-    trainer, and nested (Eqns 5, 6).
+    Whatever the trainers hold, and for pools from no node on. Where the policy names nodes, they
+    are as many as the count, each in the pool and with one trainer, and nested (Eqns 5, 6): a
+    trainer that grows keeps all its nodes, one that shrinks gets no new one. A wake-up is later
+    than the decision.
     """
     for seed in range(150):
         rng = random.Random(seed)
@@ -80,6 +81,7 @@ def check_pure(build: Build) -> None:
         state = a_state(rng, rng.randint(1, 8), rng.randint(1, 40))
         policy = build()
         first = decision_on(policy, state)
+        # Another question in between, which must leave no trace.
         decision_on(policy, a_state(random.Random(seed + 1000), 3, 9))
         assert _comparable_answer(decision_on(policy, state)) == _comparable_answer(first), (
             f"case {seed}: it keeps state outside of its memory"
@@ -90,9 +92,11 @@ def check_pure(build: Build) -> None:
 
 
 def check_memory_survives(build: Build) -> None:
-    """Check that the memory can be journaled and read back at every event of a replay without
-    changing any decision.
+    """Check that a policy decides the same after its memory was written as text and read back.
+
+    The pilot's journal does that when the pilot restarts; here, at every event of a replay.
     """
+    # The journal reads back only types of modules that it has been told of.
     codec.allow(type(innermost(build())).__module__)
     for seed in range(8):
         scenario = a_scenario(random.Random(seed), fixed=False)
@@ -102,8 +106,10 @@ def check_memory_survives(build: Build) -> None:
 
 
 def check_replays(build: Build) -> None:
-    """Check that whole replays keep the invariants of the loop, on a changing and on a fixed pool,
-    and repeat exactly.
+    """Check that whole replays keep the rules of every plan, and that equal replays have equal
+    plans.
+
+    The pool changes in half of them, and is constant in the others.
     """
     for seed in range(12):
         scenario = a_scenario(random.Random(seed), fixed=seed % 2 == 0)
@@ -153,8 +159,8 @@ def decision_on(policy: Policy, state: State) -> tuple[Decision, object]:
 
 
 def plans(scenario: Scenario, policy: Policy) -> list[tuple[tuple[int, ...], float | None]]:
-    """Replay a scenario; return the counts and wake-up time of every decision, each checked against
-    its state.
+    """Return the counts and wake-up time of every decision of a replay, each checked against its
+    state.
     """
     world = ReplayWorld(
         scenario.window,
@@ -180,6 +186,8 @@ class Watching:
     def record(self, event: Event, state: State, plan: Plan) -> None:
         """Check a decision's plan against the pool of the log, and keep its counts and wake-up
         time.
+
+        ``self.pool`` follows the log by itself, so that a fault of the loop shows as well.
         """
         for change in event.changes:
             if isinstance(change, PoolChanged):
@@ -217,8 +225,9 @@ def _comparable_answer(answer: tuple[Decision, object]) -> tuple[object, ...]:
 
 
 def a_trainer(rng: random.Random, name: str, largest: int = 16) -> Trainer:
-    """Draw a trainer of any shape: dead zones, listed sizes, concave and convex curves, free and
-    expensive rescaling.
+    """Draw a trainer of any shape: dead zones, listed sizes, concave and convex curves.
+
+    Curves are n**power; rescaling is free or takes seconds; a fifth has a list of sizes.
     """
     high = rng.randint(1, largest)
     low = rng.choice((1, 1, rng.randint(1, high)))
@@ -240,8 +249,9 @@ def a_trainer(rng: random.Random, name: str, largest: int = 16) -> Trainer:
 
 
 def a_state(rng: random.Random, trainers: int, nodes: int, largest: int = 16) -> State:
-    """Draw a state with trainers in progress, some below their minimum as after a preemption; it
-    has no policy memory yet.
+    """Draw a state with trainers in progress; it has no policy memory yet.
+
+    Some trainers are below their minimum, as after a preemption.
     """
     free, active = [f"n{i:04d}" for i in range(nodes)], []
     for j in range(trainers):
@@ -263,8 +273,9 @@ def a_state(rng: random.Random, trainers: int, nodes: int, largest: int = 16) ->
 
 
 def a_scenario(rng: random.Random, *, fixed: bool) -> Scenario:
-    """Draw a scenario of two hours on up to 16 nodes with up to 8 trainers; ``fixed``: no node
-    joins or leaves.
+    """Draw a scenario of two hours on up to 16 nodes with up to 8 trainers.
+
+    ``fixed``: no node joins or leaves.
     """
     names = [f"n{i:02d}" for i in range(16)]
     pool = set(rng.sample(names, rng.randint(0 if not fixed else 1, 16)))

@@ -42,8 +42,11 @@ def fragments_figure(window: LogWindow) -> Figure:
     count = np.cumsum(counts) / n_fragments
     node_time = np.cumsum(length_s * counts)
     node_time /= node_time[-1]
-    below = int(np.searchsorted(length_s, SHORT_FRAGMENT_S, side="left"))
-    short, short_time = (float(share[below - 1]) if below else 0.0 for share in (count, node_time))
+    short_length_count = int(np.searchsorted(length_s, SHORT_FRAGMENT_S, side="left"))
+    short, short_time = (
+        float(share[short_length_count - 1]) if short_length_count else 0.0
+        for share in (count, node_time)
+    )
     figure, (axes,) = sheet(
         title,
         f"Read: {short:.0%} of the {counted(n_fragments, 'fragment is', 'fragments are')} "
@@ -54,6 +57,7 @@ def fragments_figure(window: LogWindow) -> Figure:
     axes.set_xscale("log")
     # Of a log with many different lengths, as many as a figure can show.
     drawn = np.unique(np.linspace(0, len(length_s) - 1, _MAX_POINTS).round().astype(np.int64))
+    # Room beside the first and the last step; on a logarithmic axis, room is a factor.
     low, high = float(length_s[0]) / 1.3, float(length_s[-1]) * 1.3
     for shares, color, dashes, name in (
         (count, BLUE, "-", "share of fragments"),

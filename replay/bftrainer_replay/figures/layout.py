@@ -17,9 +17,11 @@ _MOST_TICKS = 8  # of a narrow logarithmic axis, whose labels crowd at its end
 
 
 def screens(figure: Figure) -> tuple[bytes, bytes]:
-    """Return the figure as PNGs for a wide screen and for one of 400 pixels; the figure itself is
-    changed.
+    """Return the figure as PNGs for a wide screen and for one of 400 pixels.
+
+    Title and caption are left out, because the page has them as text. The figure itself is changed.
     """
+    # The first two texts of a sheet are its title and its caption.
     for text in figure.texts[:2]:
         text.set_visible(False)
     _fit_size(figure, 8, 4)
@@ -31,8 +33,9 @@ def screens(figure: Figure) -> tuple[bytes, bytes]:
 
 
 def _fit_size(figure: Figure, width: float, height: float) -> None:
-    """Set the figure's size in inches, and margins that hold all labels, which ``style.sheet`` does
-    not measure.
+    """Set the figure's size in inches, and margins in which all labels fit.
+
+    It is drawn once with usual margins, to measure how far its labels reach.
     """
     figure.set_size_inches(width, height)
     sides = {"left": 0.11, "right": 0.97, "top": 0.96, "bottom": 0.14}
@@ -53,11 +56,13 @@ def _narrow_axes(axes: Axes) -> None:
     """
     labels = axes.get_xticklabels()
     if axes.get_xscale() == "log" and len(labels) > _MOST_TICKS:
+        # Every second tick.
         axes.set_xticks(axes.get_xticks()[::2], [label.get_text() for label in labels[::2]])
     axes.tick_params(axis="x", rotation=45)
     for label in (axes.xaxis.label, axes.yaxis.label):
         label.set_fontsize(8)
     for text in axes.texts:
+        # Numbers on many bars need smaller letters.
         text.set_fontsize(min(text.get_fontsize(), 6 if len(axes.patches) > 7 else 10))
     legend = axes.get_legend()
     if legend is None:

@@ -54,7 +54,12 @@ _COLORS: dict[NodeStage, tuple[str, str]] = {
 
 
 def stage_table(lines: Sequence[TimeLine]) -> list[tuple[str, ...]]:
-    """Write the seconds of every node by stage, as text for a CSV file."""
+    """Return a row for every node that has reached its first step: its fragment, then seconds by
+    stage.
+
+    A stage is a part of the way from idle to training, such as the start of the holder job. Texts
+    are for a CSV file.
+    """
     rows = []
     for line in lines:
         seconds = stage_seconds(line.instants, TO_TRAINING)
@@ -65,8 +70,10 @@ def stage_table(lines: Sequence[TimeLine]) -> list[tuple[str, ...]]:
 
 
 def node_stages_figure(name: str, lines: Sequence[TimeLine]) -> Figure:
-    """Draw the nodes whose first step is known: one bar with the medians of the stages, one with
-    their 95th percentiles, and the latest nodes one by one.
+    """Draw how long nodes took from idle to their first step, stage by stage, as stacked bars.
+
+    One bar has the medians of the stages, one their 95th percentiles, and the latest nodes have one
+    each. Only nodes whose first step is known are counted.
     """
     by_line = [(line, stage_seconds(line.instants, TO_TRAINING)) for line in lines]
     complete = [(line, seconds) for line, seconds in by_line if seconds]
@@ -122,7 +129,7 @@ def _stage_statistic(
 
 
 def _caption_text(lines: Sequence[CompleteLine]) -> str:
-    """Say how to read the figure, with its main numbers."""
+    """Return the caption: how to read the figure, with its main numbers."""
     medians = {stage: _stage_statistic(lines, stage, median) for stage in TO_TRAINING[1:]}
     longest = max(medians, key=medians.__getitem__)
     wholes = []

@@ -23,7 +23,8 @@ def nodes_figure(detail: Detail, name: str, window: LogWindow, shown: str = "") 
     not all of it.
     """
     idle_h, used_h = (
-        float(np.dot(x, np.diff(detail.edges_s))) / 3600 for x in (detail.idle, detail.used)
+        float(np.dot(node_counts, np.diff(detail.edges_s))) / 3600
+        for node_counts in (detail.idle, detail.used)
     )
     share = used_h / idle_h if idle_h else 0.0
     figure, (axes,) = sheet(

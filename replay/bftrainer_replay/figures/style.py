@@ -50,7 +50,10 @@ _CAPTION_COLUMNS = 112
 def sheet(
     title: str, caption: str, *, height_ratios: Sequence[float] = (1,)
 ) -> tuple[Figure, list[Axes]]:
-    """Make a figure with title and caption, and one panel per ratio, stacked on a common x axis."""
+    """Return a new figure with title and caption, and its panels, one below the other.
+
+    There is one panel per height ratio; all have a common x axis.
+    """
     figure = Figure(figsize=(WIDTH_PX / DPI, HEIGHT_PX / DPI), dpi=DPI, facecolor="white")
     lines = textwrap.wrap(caption, _CAPTION_COLUMNS, break_on_hyphens=False)
     below = 0.035 + 0.037 * len(lines)
@@ -99,8 +102,9 @@ class _Dates(ConciseDateFormatter):  # type: ignore[misc]  # matplotlib.dates ha
 
 
 def date_axis(axes: Axes, zone: tzinfo | None = None) -> None:
-    """Put concise ticks on an x axis in matplotlib dates: in the time zone, or as they are (the
-    log's own clock).
+    """Put concise ticks on an x axis in matplotlib dates (days since 1970).
+
+    They are in the time zone, or as they are (the log's own clock).
     """
     tz = zone or UTC
     locator = AutoDateLocator(tz=tz, minticks=4, maxticks=10)
@@ -129,6 +133,7 @@ def shade_spans(axes: Axes, spans: Iterable[tuple[float, float]], label: str = "
             zorder=0.5,
             label=label,
         )
+        # Once in the legend is enough.
         label = ""
 
 

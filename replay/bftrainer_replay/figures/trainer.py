@@ -39,9 +39,10 @@ def rescale_times(history: History) -> tuple[float, ...]:
 
 
 def speeds(points: Sequence[HistoryPoint]) -> tuple[Values, Values, Values]:
-    """Compute average samples per second in equal intervals of time; return the edges, and per
-    interval the speed and the samples at its end.
+    """Return the edges of equal intervals of time, and per interval the speed and the samples
+    reached.
 
+    The speed is the average of samples per second; the samples are those at the interval's end.
     Work that was done again after a loss of workers counts once: the speed of such an interval is
     lower, or 0.
     """
@@ -54,7 +55,7 @@ def speeds(points: Sequence[HistoryPoint]) -> tuple[Values, Values, Values]:
 
 
 def over_time_figure(name: str, history: History, metric: str | None = None) -> Figure:
-    """Draw loss (and a metric), nodes and speed over time."""
+    """Draw a trainer's loss (and a metric), nodes and speed over time, each in a panel."""
     points = history.points
     edges, speed, _ = speeds(points)
     changes = rescale_times(history)
@@ -72,6 +73,7 @@ def over_time_figure(name: str, history: History, metric: str | None = None) -> 
     middle, bottom = panels[-2:]
     _draw_values(panels[:-2], points, [point.at_s / DAY_S for point in points], metric)
     if history.nodes:
+        # The last number of nodes is drawn up to here.
         end_s = max(history.until_s, points[-1].at_s)
         middle.stairs(
             [step.nodes for step in history.nodes],
@@ -95,8 +97,9 @@ def over_time_figure(name: str, history: History, metric: str | None = None) -> 
 
 
 def over_samples_figure(name: str, history: History, metric: str | None = None) -> Figure:
-    """Draw loss (and a metric) and speed over samples: what a rescale does to the training itself,
-    without the waiting.
+    """Draw a trainer's loss (and a metric) and speed over its samples.
+
+    This shows what a rescale does to the training itself, without the waiting.
     """
     points = history.points
     _, speed, reached = speeds(points)
@@ -140,6 +143,7 @@ def _draw_values(
         else:
             marker = "." if len(values) < 40 else None
             axes.plot(at, values, color=ORANGE, linewidth=1.5, marker=marker)
+        # A loss that falls to less than a twentieth is drawn on a logarithmic axis.
         if values.min() > 0 and values.max() / values.min() > 20:
             axes.set_yscale("log")
     if metric is not None:
@@ -185,7 +189,7 @@ def _mean_speed(points: Sequence[HistoryPoint]) -> float:
 
 
 def _loss_sentence(points: Sequence[HistoryPoint]) -> str:
-    """Say in a sentence how the loss went."""
+    """Return a sentence on how the loss went from the first report to the last."""
     losses = [(point.loss, point.samples) for point in points if point.loss is not None]
     if not losses:
         return f"no loss was reported over {counted(points[-1].samples, 'sample')}."

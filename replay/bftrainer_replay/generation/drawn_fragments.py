@@ -87,8 +87,8 @@ class RandomStreams:
 def draw(nodes: int, span: int, parameters: DrawParameters, streams: RandomStreams) -> Draw:
     """Draw the idle fragments of a cluster of ``nodes`` nodes over ``span`` slots of time.
 
-    At each of the drawn instants, a group of nodes becomes idle; the parts of a group stay idle for
-    different lengths.
+    A fragment is a period in which one node is idle. At each of the drawn instants, a group of
+    nodes becomes idle, as when a job ends; the parts of a group stay idle for different lengths.
     """
     growth = (span + WARM_UP_SLOTS) / span  # the counts of parameters are without the warm-up
     instants = _draw_instants(span, round(parameters.joins * growth), streams)
@@ -107,8 +107,10 @@ def draw(nodes: int, span: int, parameters: DrawParameters, streams: RandomStrea
 
 
 def _draw_instants(span: int, count: int, streams: RandomStreams) -> Slots:
-    """Draw about ``count`` distinct slots in which nodes become idle, in order, more of them at
-    some hours of the day; slot 0 begins the window.
+    """Draw about ``count`` distinct slots in which nodes become idle; return them in order.
+
+    There are more of them at some hours of the day, most at 15 h. Slot 0 begins the window; those
+    before it are of the warm-up.
     """
     slots = np.arange(-WARM_UP_SLOTS, span)
     hour = slots / SLOTS_PER_H
@@ -125,12 +127,15 @@ def _draw_instants(span: int, count: int, streams: RandomStreams) -> Slots:
 
 
 def _draw_group_sizes(instants: Slots, nodes: int, mean: float, streams: RandomStreams) -> Slots:
-    """Draw how many nodes become idle together at each instant, lognormal with the given mean:
-    evenly spaced quantiles, the larger ones mostly in "loose" hours.
+    """Draw how many nodes become idle together at each instant; return the sizes by instant.
+
+    They are evenly spaced quantiles of a lognormal distribution with the given mean, in random
+    order, the larger ones mostly in "loose" hours, in which many nodes become idle.
     """
     normal, count = NormalDist(), len(instants)
     z = np.array([normal.inv_cdf((k + 0.5) / count) for k in range(count)])
     sigma = 1.97 * math.log(max(nodes, 2)) / math.log(4734)
+    # No group has more than 95 % of the nodes.
     largest = max(1, nodes * 19 // 20)
 
     def sizes(mu: float) -> Slots:
@@ -154,8 +159,10 @@ def _draw_group_sizes(instants: Slots, nodes: int, mean: float, streams: RandomS
 
 
 def _split_groups(group_sizes: Slots, streams: RandomStreams) -> tuple[Slots, Slots]:
-    """Split each group of nodes into parts that stay idle equally long; return the group and the
-    size of each part. The parts of a group are adjacent, the largest first.
+    """Split each group of nodes into parts that stay idle equally long.
+
+    Return, by part, the index of its group and its number of nodes. The parts of a group are
+    adjacent, the largest first.
     """
     mean_extra = 0.38 * np.log(group_sizes)
     ratio = mean_extra / (1 + mean_extra)
@@ -164,6 +171,7 @@ def _split_groups(group_sizes: Slots, streams: RandomStreams) -> tuple[Slots, Sl
     geometric = np.floor(np.log(u) / np.log(np.maximum(ratio, 1e-9)))
     n_extra = np.where(ratio > 0, geometric, 0).astype(np.int64)
     n_extra = np.minimum(n_extra, np.minimum(group_sizes - 1, 8))
+    # The parts beyond the first have 16 % of the nodes together, and at least one each.
     extra_size = np.maximum(1, 16 * group_sizes // (100 * np.maximum(n_extra, 1)))
     group = np.repeat(np.arange(len(group_sizes)), n_extra + 1)
     size = extra_size[group]
@@ -175,8 +183,10 @@ def _split_groups(group_sizes: Slots, streams: RandomStreams) -> tuple[Slots, Sl
 def _draw_lengths(
     size: Slots, parameters: DrawParameters, span: int, streams: RandomStreams
 ) -> Slots:
-    """Draw how long each part stays idle, in slots: evenly spaced quantiles, weighted by nodes, in
-    random order.
+    """Draw how long each part stays idle, in slots of 10 s.
+
+    They are evenly spaced quantiles, weighted by nodes, in random order; the formulas of short and
+    long ones are fitted (see the module).
     """
     order = np.argsort(streams.uniform(4, len(size)), kind="stable")
     u = np.empty(len(size))
@@ -196,31 +206,34 @@ def _draw_lengths(
 def _draw_drains(
     instants: Slots, group_sizes: Slots, nodes: int, span: int, streams: RandomStreams
 ) -> list[tuple[int, int]]:
-    """Draw drains, in which nodes stay idle until a common end, as before a large job; return the
-    start and end of each. There is at most one in each equal part of the window; a drain ends early
-    if enough nodes have become idle in it.
+    """Draw drains, in which nodes stay idle until a common end, as before a large job.
+
+    Return the start and end of each, in slots. There is at most one in each equal part of the
+    window; a drain ends early if enough nodes have become idle in it.
     """
+    # Five a week; the random number rounds the fraction up or down.
     count = int(span / (7 * 24 * SLOTS_PER_H) * 5 + streams.uniform(5, 1)[0])
     drains = []
     random_numbers = streams.uniform(6, 3 * count).reshape(count, 3)
     for part, (u_start, u_length, u_depth) in enumerate(random_numbers):
         start = int((part + u_start) * span / count)
         end = start + min(round((2 + 1.5 * u_length) * SLOTS_PER_H), span // 8)
-        first = int(np.searchsorted(instants, start))
-        n_idle = np.cumsum(group_sizes[first : np.searchsorted(instants, end)])
-        deep = int(np.searchsorted(n_idle, (0.4 + 0.5 * u_depth) * nodes))
-        if deep < len(n_idle):
-            end = min(end, int(instants[first + deep]) + SHORT_SLOTS)
+        first_instant = int(np.searchsorted(instants, start))
+        n_idle = np.cumsum(group_sizes[first_instant : np.searchsorted(instants, end)])
+        enough_index = int(np.searchsorted(n_idle, (0.4 + 0.5 * u_depth) * nodes))
+        if enough_index < len(n_idle):
+            end = min(end, int(instants[first_instant + enough_index]) + SHORT_SLOTS)
         if end <= span:
             drains.append((start, end))
     return drains
 
 
 def _merge_ends(start: Slots, end: Slots, is_fixed: NDArray[np.bool_], target_count: int) -> Slots:
-    """Move ends of fragments that are close to each other to one time, until about ``target_count``
-    distinct times remain; return the ends.
+    """Move ends of fragments that are close to each other to one time; return the ends.
 
-    No part may become short or stop being short; fixed ends (of drains) do not move.
+    As many are moved as it takes for about ``target_count`` distinct times to remain, because a log
+    has fewer events than fragments: a job takes several nodes at once. No part may become short or
+    stop being short; fixed ends (of drains) do not move.
     """
     # Neighbors in the order of ends are joined to clusters, the closest first. The cost of a gap
     # is relative to the shorter of the two fragments.
@@ -250,28 +263,32 @@ def _merge_ends(start: Slots, end: Slots, is_fixed: NDArray[np.bool_], target_co
 def _place_groups(
     nodes: int, start: Slots, end: Slots, size: Slots, group: Slots, streams: RandomStreams
 ) -> Draw:
-    """Place each group on consecutive busy nodes (skipping idle ones), beginning at a random node.
-    Nodes for which no busy node is left are dropped.
+    """Return the fragments with a node for each: each group on consecutive busy nodes.
+
+    Idle nodes are skipped; a group begins at a random node. Parts of a group for which no busy node
+    is left are dropped.
     """
     idle_until = np.full(nodes, -(10**9), dtype=np.int64)
     first = np.flatnonzero(np.diff(group, prepend=-1))
     after = np.append(first[1:], len(group))
     first_node = (streams.uniform(7, len(first)) * nodes).astype(np.int64)
     placed: list[tuple[Slots, Slots, Slots]] = []
-    for k, (a, b) in enumerate(zip(first.tolist(), after.tolist(), strict=True)):
-        busy = np.flatnonzero(idle_until < start[a])
-        ends = np.repeat(end[a:b], size[a:b])[: len(busy)]
+    for k, (first_part, next_group) in enumerate(zip(first.tolist(), after.tolist(), strict=True)):
+        busy = np.flatnonzero(idle_until < start[first_part])
+        ends = np.repeat(end[first_part:next_group], size[first_part:next_group])[: len(busy)]
         if len(ends):
             begin = int(np.searchsorted(busy, first_node[k]))
             group_nodes = busy[(begin + np.arange(len(ends))) % len(busy)]
             idle_until[group_nodes] = ends
-            placed.append((group_nodes, np.full(len(ends), start[a]), ends))
+            placed.append((group_nodes, np.full(len(ends), start[first_part]), ends))
     return Draw(*(np.concatenate(columns) for columns in zip(*placed, strict=True)))
 
 
 def _cut_to_window(drawn: Draw, span: int) -> Draw:
-    """Cut the fragments to the window, drop fragments that are then shorter than a minute, and move
-    the last event to the end of the window.
+    """Return the fragments cut to the window, without those that are then shorter than a minute.
+
+    The last event moves to the end of the window, so that the log has the length that was asked
+    for.
     """
     node, end = drawn.node, drawn.end
     start = np.maximum(drawn.start, 0)

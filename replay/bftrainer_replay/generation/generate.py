@@ -79,8 +79,10 @@ class _DrawCounts:
 
 
 def events_per_hour(nodes: int) -> float:
-    """Return the rate of events on a cluster of this size, 1/h: a power law through two rates of
-    the paper, but not more than the fragments allow.
+    """Return how many events per hour a cluster of this size has: changes of its idle nodes.
+
+    A power law through two rates of the paper (for larger clusters, the two larger ones), but not
+    more than the fragments allow.
     """
     is_small = nodes <= _EVENT_RATES[1][0]
     (n0, rate0), (n1, rate1) = _EVENT_RATES[:2] if is_small else _EVENT_RATES[1:]
@@ -108,8 +110,10 @@ def generate(nodes: int, days: float, seed: int) -> EventLog:
 
 def _calibrated_draw(nodes: int, span: int, seed: int) -> Draw:
     """Draw fragments again and again with adjusted parameters; return the draw closest to the
-    targets. An attempt has random numbers of its own, which are the same in all its rounds.
-    ``span`` is the length in slots.
+    targets.
+
+    ``span`` is the length in slots. An attempt has random numbers of its own, which are the same in
+    all its rounds, so that only the parameters change the result.
     """
     hours = span / SLOTS_PER_H
     events = events_per_hour(nodes) * hours
@@ -139,7 +143,7 @@ def _calibrated_draw(nodes: int, span: int, seed: int) -> Draw:
 
 
 def _count_draw(drawn: Draw, span: int) -> _DrawCounts:
-    """Count the events and fragments of a draw that have targets."""
+    """Return the counts of a draw's events and fragments that have targets."""
     length = np.minimum(drawn.end, span) - drawn.start
     is_short = length < SHORT_SLOTS
     # The initial state is an event, but no join.
@@ -157,8 +161,9 @@ def _count_draw(drawn: Draw, span: int) -> _DrawCounts:
 
 
 def _largest_deviation(counts: _DrawCounts, nodes: int, span: int, events: float) -> float:
-    """Return the largest relative distance of a draw's counts from their targets; the ratio of
-    joins to leaves counts a quarter.
+    """Return the largest relative distance of a draw's counts from their targets.
+
+    The ratio of joins to leaves counts a quarter.
     """
     idle_slots = counts.short_slots + counts.long_slots
     return max(
@@ -173,7 +178,7 @@ def _largest_deviation(counts: _DrawCounts, nodes: int, span: int, events: float
 def _adjusted_parameters(
     parameters: DrawParameters, counts: _DrawCounts, nodes: int, span: int, events: float
 ) -> DrawParameters:
-    """Adjust every parameter towards its own target, as if the others had reached theirs."""
+    """Return the parameters, each moved towards its target as if the others had reached theirs."""
     short_slots = max(counts.short_slots, 1)
     # tail_scale multiplies the lengths of long fragments beyond the shortest possible ones.
     least_long_slots = (counts.fragments - counts.short) * SHORT_SLOTS
@@ -216,7 +221,7 @@ def node_names(nodes: int) -> list[str]:
 
 
 def _as_log(drawn: Draw, nodes: int, span: int, source: str) -> EventLog:
-    """Turn drawn fragments into an event log with named nodes; ``span`` is its length in slots."""
+    """Return drawn fragments as an event log with named nodes; ``span`` is its length in slots."""
     names = node_names(nodes)
     joined: dict[int, list[str]] = defaultdict(list)
     left: dict[int, list[str]] = defaultdict(list)

@@ -41,8 +41,9 @@ def _column_names(line: str) -> list[str]:
 
 
 def read(source: Source) -> None:
-    """Add all rows of a CSV file as jobs, in the format of ALCF or of the Lumos project as its
-    header tells.
+    """Add all rows of a CSV file as jobs, in ALCF's format or in that of the Lumos project.
+
+    The header tells which of them it is.
     """
     names: list[str] = []
     header = ""
@@ -73,8 +74,10 @@ def read(source: Source) -> None:
 def _add_row(
     source: Source, line: str, names: list[str], add_job: Callable[[Source, dict[str, str]], None]
 ) -> None:
-    """Split a line into its cells, and add them as a job; raises :class:`ValueError`. ``names`` are
-    the columns.
+    """Split a line into its cells, and add them as a job by ``add_job``; raises
+    :class:`ValueError`.
+
+    ``names`` are the columns.
     """
     try:
         cells = next(csv.reader([line]))
@@ -86,7 +89,10 @@ def _add_row(
 
 
 def _add_lumos_job(source: Source, cells: dict[str, str]) -> None:
-    """Add a job of the Lumos project's format: no node names, times relative to the submission."""
+    """Add a job of the Lumos project's format to ``source``; raises :class:`BadLineError`.
+
+    It has no node names, and its times are relative to the submission.
+    """
     submit_s = source.clock.seconds(cells["submit_time"])
     wait_s, run_s, nodes = (
         _parse_number(cells, key) for key in ("wait_time", "run_time", "node_num")
@@ -113,6 +119,7 @@ def _add_public_job(source: Source, cells: dict[str, str]) -> None:
     place = cells.get("location", "").strip()
     nodes: Sequence[int] | None = nodes_of(source, place) if place else None
     queue = cells.get("queue_name", "").strip()
+    # Without a place, no node is known to be of a queue.
     if queue and place:
         source.facts.add(JobFact.PARTITION)
     project = name_of(cells.get("project_name", ""))
@@ -137,7 +144,7 @@ def _iso_time(text: str) -> str:
 
 
 def _parse_number(cells: dict[str, str], key: str) -> float:
-    """Parse a cell as a number of 0 or more; raises :class:`BadLineError`."""
+    """Return a cell as a number of 0 or more; raises :class:`BadLineError`."""
     text = cells[key]
     try:
         value = float(text) if len(text) <= 32 else math.nan

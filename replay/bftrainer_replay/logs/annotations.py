@@ -32,9 +32,12 @@ class LogAnnotations:
     def add(
         self, where: str, at_s: float, is_unknown: bool, nodes: str = "", waiting: str = ""
     ) -> None:
-        """Add a row of the event log; ``nodes`` and ``waiting`` are the texts of these cells, empty
-        in logs without the columns. ``is_unknown``: a gap begins or goes on at this row. ``where``
-        is the file and line, for the message of an :class:`InputFileError`.
+        """Add what one row of an event log tells besides the nodes: gaps, cluster size, smallest
+        waiting job.
+
+        ``nodes`` and ``waiting`` are the texts of these cells, empty in logs without the columns.
+        ``is_unknown``: a gap begins or goes on at this row. ``where`` is the file and line, for the
+        message of an :class:`InputFileError`.
         """
         if is_unknown:
             self._gap_start_s = at_s if self._gap_start_s is None else self._gap_start_s
@@ -57,11 +60,12 @@ class LogAnnotations:
         return (*self._gaps, (self._gap_start_s, end_s))
 
     def queue(self, end_s: float) -> Queue | None:
-        """Return a queue that has only the smallest waiting job: one job for each period in which
-        the size of the smallest waiting job was the same. ``end_s`` is the end of the log.
+        """Return the log's queue, which has only the smallest waiting job at any time; None if
+        unknown.
 
-        Return None if waiting jobs were hidden at any time, or the size of the cluster is not
-        known.
+        There is one job for each period in which the size of the smallest waiting job was the same.
+        ``end_s`` is the end of the log. Unknown: waiting jobs were hidden at some time, or the log
+        does not have the size of the cluster.
         """
         if self._is_queue_hidden or self.machine_nodes is None:
             return None

@@ -73,9 +73,12 @@ class _PlacedJobs:
 
 
 def event_log_of(source: Source, format_name: str) -> EventLog:
-    """Return the event log of a job log that has been read into ``source``: guess what the log does
-    not tell, place jobs without node names, derive the idle nodes, and complete ``source.remarks``.
-    ``format_name`` is for messages. The rows of ``source`` cannot be used afterwards.
+    """Return the event log (which nodes were idle when) of a job log that has been read into
+    ``source``.
+
+    Guesses what the log does not tell, places jobs without node names on simulated nodes, derives
+    the idle nodes, and completes ``source.remarks``. ``format_name`` is for messages. The rows of
+    ``source`` cannot be used afterwards.
     """
     table = _checked_table(source, format_name)
     span = span_of(source, table)
@@ -135,10 +138,10 @@ def event_log_of(source: Source, format_name: str) -> EventLog:
 
 
 def _checked_table(source: Source, format_name: str) -> JobTable:
-    """Return the jobs of the log, checked to be of one cluster, without outliers and with ends for
-    jobs that ran beyond their limit (:mod:`.plausible`).
+    """Return the jobs of the log, without records that would bend every figure (:mod:`.plausible`).
 
-    Raises :class:`InputFileError` for a log without jobs.
+    Jobs are checked to be of one cluster; those dated far from all others are left out, and those
+    that ran beyond their limit get an end. Raises :class:`InputFileError` for a log without jobs.
     """
     rows = source.rows
     if source.lines.cut:
@@ -157,11 +160,11 @@ def _checked_table(source: Source, format_name: str) -> JobTable:
 
 
 def _jobs_with_nodes(source: Source, table: JobTable, span: TrustedSpan) -> _PlacedJobs:
-    """Return the jobs with the nodes that the log names or, if it names none, with nodes from a
-    first-fit placement.
+    """Return the jobs with the nodes that the log names or, if it names none, with simulated ones.
 
-    Raises :class:`UserError` for an impossible size of the cluster, and
-    :class:`InputFileError` for a log that names the nodes of some jobs only.
+    Simulated nodes are the first free ones at each start. Raises :class:`UserError` for an
+    impossible size of the cluster, and :class:`InputFileError` for a log that names the nodes of
+    some jobs only.
     """
     size = source.options.machine_nodes or source.machine_nodes
     if size is not None and not 1 <= size <= MOST_NODES:
@@ -185,8 +188,10 @@ def _jobs_with_nodes(source: Source, table: JobTable, span: TrustedSpan) -> _Pla
 def _jobs_on_groups(
     source: Source, table: JobTable, down: NodePeriods
 ) -> tuple[JobTable, NodeGroups]:
-    """Return the jobs on groups of nodes that are alike (:func:`grouped`). Nodes that were down are
-    not, nor are any if --node-info tells what each has.
+    """Return the jobs on groups of nodes that are alike, which save memory, and the groups.
+
+    Nodes are alike if the same jobs ran on them (:func:`grouped`). Nodes that were down are not,
+    nor are any if --node-info tells what each has.
     """
     if source.options.node_info is not None:
         return table, NodeGroups.alone(table.names)
@@ -201,13 +206,16 @@ def _lost_periods(
     idle: NodePeriods,
     groups: NodeGroups,
 ) -> NodePeriods:
-    """Return the periods in which nodes ran no job but were down or reserved, and so are not idle;
-    add a remark. ``down`` are periods of nodes, ``idle`` those of ``groups``.
+    """Return the periods in which nodes ran no job but were down or reserved, and so are not idle.
+
+    Adds a remark on them. ``down`` are the periods of nodes that were down, with or without a job;
+    ``idle`` those in which ``groups`` of nodes are idle.
     """
     if not len(down.nodes):
         return NO_PERIODS
     table = placed.table
     idle = idle.of_nodes(groups)
+    # Idle if nothing had been down, less what is idle as things were.
     lost = uncovered_parts(idle_periods(table, span), idle, len(table.names), span)
     share = lost.length_h.sum() / (placed.size * sum_h(span))
     source.remarks.append(
@@ -221,8 +229,9 @@ def _lost_periods(
 def _bounds_of_simulated(
     source: Source, placed: _PlacedJobs, span: TrustedSpan, idle_share: float, service_h: float
 ) -> tuple[IdleBound, ...]:
-    """Return the largest possible idle share of a log without node names, if its jobs share nodes
-    (else nothing); warn if jobs were placed on fewer nodes than they held.
+    """Return the largest possible idle share of a log without node names, if its jobs share nodes.
+
+    Empty if they do not. Warns if jobs were placed on fewer nodes than they held.
     """
     bound = bound_if_shared(placed.used_part, placed.busy_h, service_h, idle_share)
     unplaced_share = 1.0 - node_hours_placed(placed.table, span) / max(placed.busy_h, 1.0)
@@ -261,6 +270,7 @@ def queue_of(table: JobTable, facts: Set[JobFact], dialect: Dialect) -> Queue | 
     A job with a dependency, a begin time or a hold is in the queue twice: see
     :func:`_with_early_waits`.
     """
+    # The negation also finds jobs that never started, whose start is NaN.
     if not any((~(table.start_s[part] <= table.eligible_s[part])).any() for part in table.parts()):
         return None
     table = _with_early_waits(table)
@@ -286,9 +296,11 @@ def queue_of(table: JobTable, facts: Set[JobFact], dialect: Dialect) -> Queue | 
 
 
 def _with_early_waits(table: JobTable) -> JobTable:
-    """Split the wait of each job that a dependency, a begin time or a hold kept from being eligible
-    into two rows: from its submission to when it is eligible with that reason, and from then on
-    without the reason. The ``needs`` of the table are changed in place.
+    """Return a table in which jobs with a reason not to be eligible at first have two rows.
+
+    The reason is a dependency, a begin time or a hold. The added row waits from the submission to
+    the time when the job is eligible, with that reason; the job's own row from then on, without it.
+    The ``needs`` of the table are changed in place.
 
     Where the two times are equal, the log does not tell the two waits apart, and the reason counts
     for the whole wait. The table returned has no submit times, nodes or uses of the new rows.
@@ -314,6 +326,7 @@ def _with_early_waits(table: JobTable) -> JobTable:
         "end_s": early_end_s,
         "limit_s": table.limit_s[split],
     }
+    # Indices beyond 32,767 do not fit into 16 bits.
     needs = table.needs if len(all_needs) < 2**15 else table.needs.astype(np.int32)
     early_needs = needs[split]
     needs[split] = unblocked[early_needs]
@@ -332,8 +345,10 @@ def _with_early_waits(table: JobTable) -> JobTable:
 def _on_skipped(
     source: Source, table: JobTable, span: TrustedSpan, idle_share: float, service_h: float
 ) -> str:
-    """Return a remark with the bounds of the idle share: the nodes of skipped jobs count as idle,
-    but these jobs may be as large as the largest of the others.
+    """Return a remark with the bounds of the idle share for a log of which jobs were skipped.
+
+    The nodes of skipped jobs count as idle, but these jobs may be as large as the largest of the
+    others.
     """
     tally = source.tally
     skipped_h = _node_hours_of_largest(table, span, tally.skipped)
@@ -348,7 +363,10 @@ def _on_skipped(
 
 
 def _node_hours_of_largest(table: JobTable, span: TrustedSpan, n_jobs: int) -> float:
-    """Return the node-hours that the ``n_jobs`` largest jobs held inside the span."""
+    """Return the node-hours that the ``n_jobs`` largest jobs held inside the span.
+
+    Only the largest so far are kept from one part of the log to the next.
+    """
     largest_h = np.empty(0)
     for starts_s, ends_s, node_counts in table.runs():
         begin_s = np.clip(starts_s, span.start_s, span.end_s)
@@ -361,11 +379,10 @@ def _node_hours_of_largest(table: JobTable, span: TrustedSpan, n_jobs: int) -> f
 def _unavailable_periods(
     source: Source, table: JobTable, span: TrustedSpan, *, names_no_nodes: bool
 ) -> NodePeriods:
-    """Return the periods of --node-events and --reservations in which nodes of the log were down or
-    reserved.
+    """Return the periods in which nodes of the log were down or reserved, from the user's files.
 
-    Raises :class:`UserError` if there are such periods and the log names no nodes, or none of those
-    in the files.
+    They are the files of --node-events and --reservations. Raises :class:`UserError` if there are
+    such periods and the log names no nodes, or none of those in the files.
     """
     options = source.options
     outages = [] if options.node_events is None else read_events(source, options.node_events)
@@ -400,9 +417,11 @@ def _unavailable_periods(
 def _site_facts(
     source: Source, table: JobTable, span: TrustedSpan, lost: NodePeriods, facts: LoggedNodes
 ) -> SiteFacts:
-    """Return the facts that the log has on its nodes (``facts``, and --node-info), on the use of
-    their cores and devices, and on the ``lost`` periods, in which nodes were out of service; add
-    remarks.
+    """Return what the log tells of its nodes, of the use of their cores and devices, and of
+    outages.
+
+    ``facts`` are those of the jobs, to which --node-info adds; in the ``lost`` periods, nodes were
+    out of service. Adds remarks.
     """
     facts = with_node_info(source, facts)
     use = use_of(table, span.start_s, span.end_s, span.outages)
@@ -427,8 +446,10 @@ def _site_facts(
 
 
 def _place_by_first_fit(source: Source, table: JobTable, size: int | None) -> tuple[JobTable, int]:
-    """Place the jobs by first-fit on a cluster of ``size`` nodes (None: as many as were busy at
-    once); return the placed jobs and the size.
+    """Return the jobs on simulated nodes, the first free ones at each start, and the cluster's
+    size.
+
+    ``size`` is the number of nodes; None takes as many as were busy at once.
     """
     origin = "--machine-nodes" if source.options.machine_nodes else source.machine_why
     if size is None:
@@ -453,8 +474,10 @@ def _place_by_first_fit(source: Source, table: JobTable, size: int | None) -> tu
 
 
 def _size_of_named(source: Source, table: JobTable, size: int | None) -> int:
-    """Return the number of nodes that the log names, which idle shares refer to; add a remark on
-    how it compares with ``size``, the size that was specified or recorded (None: neither).
+    """Return the number of nodes that the log names, which idle shares refer to.
+
+    ``size`` is the size that was specified or recorded (None: neither): a remark says how it
+    compares. Nodes that never ran a job are not in the log, so a larger ``size`` does not count.
     """
     n_named = len(table.names)
     if size is None:
@@ -485,8 +508,10 @@ def _size_of_named(source: Source, table: JobTable, size: int | None) -> int:
 
 
 def _remark_on_times(source: Source, table: JobTable) -> None:
-    """Add remarks on how many jobs started and still run, and on times whose time zone is a guess
-    or seems wrong.
+    """Add remarks on the times of jobs: how many have started and still run, and doubtful time
+    zones.
+
+    A zone is doubtful if times name none and the user has not either, or if run times do not match.
     """
     flags = [
         (~np.isnan(table.start_s[part]), np.isinf(table.end_s[part])) for part in table.parts()

@@ -77,6 +77,7 @@ class LogClock:
     """
 
     def __init__(self, zone: tzinfo) -> None:
+        """Prepare to read times; those without a time zone are in ``zone``."""
         self.zone = zone
         self.used_local = False
         self.repeated = 0
@@ -87,7 +88,8 @@ class LogClock:
         self._repeated_after: dict[str, timedelta] = {}
 
     def seconds(self, text: str) -> float:
-        """Parse a time of the log as seconds since 1970 UTC; NaN where the scheduler had no time.
+        """Return a time of the log in seconds since 1970 UTC; NaN where the scheduler had no time.
+
         Raises ValueError for anything else.
         """
         # Nearly all times of a log are YYYY-MM-DDTHH:MM:SS: the start of ten minutes is looked up,
@@ -107,10 +109,12 @@ class LogClock:
     def in_order(
         self, texts: tuple[str, str, str, str], elapsed_s: float | None = None
     ) -> list[float]:
-        """Parse submit, eligible, start and end of one job. A time in the hour that is repeated
-        when clocks go back has two meanings: the meanings that put the four in order are chosen.
+        """Return submit, eligible, start and end of one job in seconds since 1970, from their
+        texts.
 
-        ``elapsed_s``, where the log has it, decides between the two meanings of start and end.
+        A time in the hour that is repeated when clocks go back has two meanings: those that put the
+        four in order are chosen. ``elapsed_s``, where the log has it, decides between the two
+        meanings of start and end.
         """
         times_s = [self.seconds(text) for text in texts]
         if not self._repeated_after:
@@ -144,6 +148,7 @@ class LogClock:
             return math.nan
         if len(text) > 40:
             raise ValueError(f"{text[:20]!r}... is not a time")
+        # Other digits than 0 to 9, which float() would also accept, are no time.
         if text.replace(".", "", 1).isdecimal() and text.isascii():
             return _checked_seconds(float(text), text)
         try:
@@ -156,8 +161,11 @@ class LogClock:
         return self._local_seconds(moment, text)
 
     def _local_seconds(self, moment: datetime, text: str) -> float:
-        """Return the seconds since 1970 of a time in the log's zone, and keep its ten minutes for
-        :meth:`seconds`. Raises ValueError for a time that clocks skip.
+        """Return the seconds since 1970 of a time in the log's zone; raises ValueError for a
+        skipped time.
+
+        Clocks skip an hour when they go forward. The ten minutes of the time are kept, so that
+        :meth:`seconds` finds later times in them by a look-up.
         """
         self.used_local = True
         if not 1970 <= moment.year < 2100:
@@ -185,15 +193,16 @@ def _zone_offset(moment: datetime) -> timedelta:
 
 
 def _reading_score(times: Sequence[float], elapsed_s: float | None) -> int:
-    """Score one reading of submit, eligible, start and end, higher is better: 2 points if the run
-    time is the elapsed time, and 1 point if the times are in order.
+    """Return how plausible one reading of submit, eligible, start and end is; higher is better.
+
+    It has 2 points if the run time is the elapsed time, and 1 point if the times are in order.
     """
-    recorded = [time for time in times if not math.isnan(time)]
+    recorded_times = [time for time in times if not math.isnan(time)]
     run_s = times[3] - times[2]
     score = 0
     if elapsed_s is not None and abs(run_s - elapsed_s) < 1:
         score += 2
-    if recorded == sorted(recorded):
+    if recorded_times == sorted(recorded_times):
         score += 1
     return score
 

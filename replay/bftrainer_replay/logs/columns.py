@@ -57,7 +57,10 @@ class Times:
         return Times(self.packed[selection])
 
     def replaced(self, positions: NDArray[np.int64], times: NDArray[np.float64]) -> Times:
-        """Return a copy in which ``times[k]`` replaces the time at ``positions[k]``."""
+        """Return a copy in which ``times[k]`` replaces the time at ``positions[k]``.
+
+        If the new times do not fit into the column's integers of four bytes, all become floats.
+        """
         new = _packed_times(times)
         if new.dtype == self.packed.dtype:
             packed = self.packed.copy()
@@ -107,8 +110,9 @@ def started_or(start_s: Times, else_s: Times, part: slice) -> NDArray[np.float64
 
 
 def _packed_times(times: NDArray[np.float64]) -> NDArray[Any]:
-    """Return the times as unsigned integers of four bytes, or unchanged if one of them is not a
-    whole number of seconds in that range.
+    """Return the times as unsigned integers of four bytes, if all are whole seconds in that range.
+
+    Else they are returned unchanged. Infinity and NaN have integers that stand for them.
     """
     finite = times[~np.isnan(times) & (times != np.inf)]
     if not ((finite >= 0) & (finite < _NEVER) & (finite == np.floor(finite))).all():
@@ -135,8 +139,9 @@ class Column:
         self.append_packed(new)
 
     def append_packed(self, new: NDArray[Any]) -> None:
-        """Append values to those that are packed, in as few bytes as they all need; a wider value
-        widens the column.
+        """Append values to those that are packed, in as few bytes as all of them need.
+
+        A wider value widens the column.
         """
         is_time = new.dtype == np.float64
         narrow = _packed_times(new) if is_time else _narrowed_numbers(new)

@@ -39,9 +39,10 @@ def check_unit(source: Source) -> None:
 
 
 def used_part(source: Source, table: JobTable, span: TrustedSpan) -> float | None:
-    """Return the share of the cores of their nodes that jobs use, weighted by node-hours; None if
-    the log has the cores of too few jobs. If it does not have the cores of a node either, a node
-    has as many as any job uses of one.
+    """Return the share of the cores of their nodes that jobs use, weighted by node-hours.
+
+    None if the log has the cores of too few jobs. If it does not have the cores of a node, a node
+    is taken to have as many as any job uses of one.
     """
     cores = np.array([use.cores for use in table.all_uses])
     capacity = source.cores_per_node or float(cores.max(initial=0.0))
@@ -68,8 +69,9 @@ def _run_s(table: JobTable, part: slice, span: TrustedSpan) -> NDArray[np.float6
 
 
 def check_size(source: Source, used: float | None) -> None:
-    """Raises :class:`UserError` if jobs certainly share nodes: then the size of the cluster cannot
-    be guessed from the nodes of jobs.
+    """Raise :class:`UserError` if jobs certainly share nodes, as the share ``used`` of cores shows.
+
+    Then the size of the cluster cannot be guessed from the number of nodes that jobs had at once.
     """
     if used is not None and used < _CERTAINLY_SHARED:
         raise UserError(
@@ -83,8 +85,11 @@ def check_size(source: Source, used: float | None) -> None:
 def bound_if_shared(
     used: float | None, busy_h: float, service_h: float, idle_share: float
 ) -> IdleBound | None:
-    """Return the idle share if jobs shared nodes and filled each to the last core; None if jobs use
-    whole nodes, or if it is not known.
+    """Return the largest possible idle share: that of jobs that share nodes and fill each of them.
+
+    None if jobs use whole nodes, or if it is not known. ``used`` is the share of the cores of their
+    nodes that jobs use, ``busy_h`` are the node-hours of jobs, ``service_h`` those of the cluster,
+    and ``idle_share`` is the share if no nodes are shared.
     """
     if used is None or used >= _ALONE_SHARE:
         return None
@@ -95,8 +100,9 @@ def bound_if_shared(
 
 
 def warn_of_unplaced(source: Source, unplaced: float) -> None:
-    """Add a warning if for more than 2% of the node-hours (``unplaced``: the share), jobs had more
-    nodes at once than the cluster has.
+    """Add a warning to ``source`` if jobs had more nodes at once than the cluster has.
+
+    ``unplaced`` is the share of the node-hours for which that is so; up to 2 % is not worth one.
     """
     if unplaced > _MOST_UNPLACED:
         source.warnings.append(

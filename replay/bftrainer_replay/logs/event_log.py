@@ -59,9 +59,9 @@ def read_event_log(
     whole_lines_only: bool = False,
     on_bytes: OnBytes | None = None,
 ) -> EventLog:
-    """Read and validate a whole event log of at most ``max_bytes`` bytes; raise
-    :class:`InputFileError` at the first violation.
+    """Return the event log of a file, checked by every rule of the format.
 
+    The file may have ``max_bytes`` bytes; raises :class:`InputFileError` at the first violation.
     ``whole_lines_only``: a last line without a newline is not read. ``on_bytes`` is called with the
     numbers of bytes that are read, for a line of progress.
     """
@@ -128,8 +128,9 @@ def _gpus_in_comment(path: Path, cells: list[str]) -> dict[str, int]:
 
 
 def _parse_counts(where: str, words: Sequence[str]) -> Iterator[tuple[str, int]]:
-    """Parse words ``node:k``: yield (node, k). Raises :class:`InputFileError`, also for a node that
-    is named twice.
+    """Yield (node, number of GPUs) for words like ``node:4``.
+
+    Raises :class:`InputFileError`, also for a node that is named twice.
     """
     named: set[str] = set()
     for word in words:
@@ -150,18 +151,22 @@ def _parse_counts(where: str, words: Sequence[str]) -> Iterator[tuple[str, int]]
 
 
 def _read_rows(lines: Lines, whole_lines_only: bool) -> Iterator[list[str]]:
-    """Yield the lines as cells. Each line is checked as it is read: the file is never in memory as
-    a whole. ``whole_lines_only``: a last line without a newline is left out.
+    """Yield the lines as lists of cells, each checked as it is read.
+
+    The file is never in memory as a whole. ``whole_lines_only``: a last line without a newline is
+    left out, because a recorder may be about to complete it.
     """
     path, line = lines.path, 1
 
     def checked_texts() -> Iterator[str]:
+        """Yield the text of each line, which has to be UTF-8 without NUL."""
         nonlocal line
         for line, text in lines:
             if whole_lines_only and lines.cut:
                 return
             if "\0" in text:  # date parsing accepts text up to it
                 raise InputFileError(f"{path}:{line}", "has a NUL character, expected text")
+            # Bytes that are not UTF-8 are read as these characters.
             if not text.isascii() and any("\ud800" <= letter <= "\udfff" for letter in text):
                 raise InputFileError(f"{path}:{line}", "is not UTF-8 text")
             yield text
@@ -235,8 +240,12 @@ class _IdleGpus:
     def change(
         self, where: str, arrivals: Mapping[str, int], departures: Mapping[str, int]
     ) -> list[list[str]]:
-        """Apply a row, which has the number of GPUs that join and leave by node; return the names
-        of the GPUs that join and of those that leave. Raises :class:`InputFileError`.
+        """Apply a row with the number of GPUs that join and leave by node; return the names of
+        these GPUs.
+
+        The result is a list of the names that join and one of those that leave. GPUs of a node have
+        no identity: the last one that became idle is the first to leave. Raises
+        :class:`InputFileError`.
         """
         joined, left = list[str](), list[str]()
         for node, count in arrivals.items():
@@ -267,8 +276,9 @@ class _IdleGpus:
 
 
 def parse_time(text: str) -> float:
-    """Parse an ISO 8601 time as seconds since 1970. A time without an offset counts as UTC (the
-    log's own clock).
+    """Return an ISO 8601 time in seconds since 1970; raises ValueError for anything else.
+
+    A time without an offset counts as UTC (the log's own clock).
     """
     moment = datetime.fromisoformat(text)
     at_s = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
@@ -278,11 +288,12 @@ def parse_time(text: str) -> float:
 
 
 def format_time(at_s: float, zone: tzinfo | None = None) -> str:
-    """Write seconds since 1970 as an ISO 8601 time without a zone, the inverse of
-    :func:`parse_time`; milliseconds are written only where there are any.
+    """Return seconds since 1970 as an ISO 8601 time without a zone, the inverse of
+    :func:`parse_time`.
 
-    With a ``zone``, the text is for a user only: a local time in the hour that is repeated in
-    autumn stands for two times, so it cannot be parsed.
+    Milliseconds are written only where there are any. With a ``zone``, the text is for a user only:
+    a local time in the hour that is repeated in autumn stands for two times, so it cannot be
+    parsed.
     """
     moment = datetime.fromtimestamp(at_s, zone or UTC).replace(tzinfo=None)
     return moment.isoformat(timespec="milliseconds" if moment.microsecond else "seconds")
@@ -297,11 +308,10 @@ def _parse_events(
     header_line: int,
     idle_gpus: _IdleGpus | None,
 ) -> Iterator[PoolEvent]:
-    """Yield the rows as events. Every rule of the format is checked here, once; gaps, sizes and
-    waiting jobs are added to ``annotations``.
+    """Yield the rows as events; add gaps, sizes and waiting jobs to ``annotations``.
 
-    ``header_line`` is the line number of the header. ``idle_gpus`` counts the GPUs of a log whose
-    unit is a GPU; None for a log in nodes.
+    Every rule of the format is checked here, once. ``header_line`` is the line number of the
+    header. ``idle_gpus`` counts the GPUs of a log whose unit is a GPU; None for a log in nodes.
     """
     pool: set[str] = set()
     unique_names: dict[str, str] = {}  # each name is stored once, however often it occurs
@@ -331,6 +341,7 @@ def _parse_events(
         begins_gap = left == (UNKNOWN,)
         annotations.add(where, at_s, begins_gap, *row[len(COLUMNS) :])
         if begins_gap:
+            # All nodes leave, since nothing is known of them until the next row.
             left = tuple(sorted(pool))
             _check_gap(where, joined)
         change = _pool_change(where, pool, joined, left)
@@ -383,7 +394,7 @@ def _check_gap(where: str, joined: Sequence[str]) -> None:
 def _pool_change(
     where: str, pool: Set[str], joined: Sequence[str], left: Sequence[str]
 ) -> PoolChanged:
-    """Return the change of the pool in a row.
+    """Return the change of the pool (the set of idle nodes) that a row describes.
 
     Raises :class:`InputFileError` for a node that both joins and leaves, that leaves but is not in
     the pool, that joins but is in the pool, or that is named twice.

@@ -15,9 +15,10 @@ def name_of(text: str) -> str:
 
 
 def count_of(text: str, what: str, limit: int = 999_999_999) -> int:
-    """Parse a whole number from 0 to ``limit``; raises :class:`BadLineError`, whose message says
-    that the number is one of ``what``. "4.0" is 4: pandas writes whole numbers in this way if a
-    number of the column is missing.
+    """Return a text as a whole number from 0 to ``limit``; raises :class:`BadLineError`.
+
+    The message says that the number is one of ``what``. "4.0" is 4: pandas writes whole numbers in
+    this way if a number of the column is missing.
     """
     text = text.removesuffix(".0")
     if not text.isdecimal() or len(text) > 9 or int(text) > limit:
@@ -31,8 +32,10 @@ def is_node_name(text: str) -> bool:
 
 
 def slots_by_host(words: Iterable[str]) -> dict[str, int]:
-    """Count the slots of each host, in order. LSF names a host once per slot, or once with a
-    factor: h1 h1 and ``2*h1`` are the same. Raises :class:`BadLineError`.
+    """Return the number of slots of each host, in the order of the list.
+
+    LSF names a host once per slot, or once with a factor: h1 h1 and ``2*h1`` are the same. Raises
+    :class:`BadLineError`.
     """
     slots: dict[str, int] = {}
     for word in words:

@@ -28,9 +28,11 @@ _NodeNumbers = np.ndarray[tuple[int], np.dtype[np.int32]]
 
 
 def place_jobs(table: JobTable, machine_nodes: int) -> tuple[JobTable, int]:
-    """Place the jobs, in order of their starts, on the first free nodes of a cluster; return the
-    table with these nodes, and the number of jobs that needed more than were free (they got the
-    free ones).
+    """Return the table with a node for each place of a job, and the number of jobs that got too
+    few.
+
+    In order of their starts, jobs get the first free nodes of a cluster of ``machine_nodes``; one
+    that needs more than are free gets the free ones.
     """
     ran = np.flatnonzero(table.has_run)
     order = ran[np.lexsort((ran, table.start_s[ran]))]
@@ -61,7 +63,7 @@ def place_jobs(table: JobTable, machine_nodes: int) -> tuple[JobTable, int]:
 
 
 def most_at_once(table: JobTable) -> int:
-    """Return the largest number of nodes busy at one time, if every job had the nodes that it asked
+    """Return the largest number of nodes busy at one time, if every job had as many as it asked
     for.
     """
     has_run = table.has_run

@@ -22,8 +22,9 @@ def counted(names: Iterable[str]) -> Counter[str]:
 
 
 def on_idle_nodes(window: LogWindow) -> LogWindow:
-    """Return the slots that a pilot holds if it may hold only nodes of which all GPUs are idle;
-    ``window`` is in GPUs.
+    """Return the slots that a pilot holds if it may hold only nodes of which all GPUs are idle.
+
+    ``window`` is in GPUs. A slot is a GPU that the pilot holds.
     """
     assert window.gpus is not None
     per_node, nodes = window.gpus.per_node, window.gpus.by_node
@@ -41,12 +42,12 @@ def on_idle_nodes(window: LogWindow) -> LogWindow:
 
 
 def held_parts(window: LogWindow, back_s: float) -> LogWindow:
-    """Return the slots that a pilot holds of the idle GPUs in ``window``, with one holder job per
-    part of a node.
+    """Return the slots that a pilot holds of the idle GPUs in ``window``: a part of a node per
+    holder.
 
-    A main job that takes GPUs of a node ends holders there, the latest first, until it has enough.
-    GPUs that are then idle, and GPUs that a main job leaves, are held as a new part ``back_s``
-    seconds later.
+    A holder is the pilot's job that keeps idle GPUs of one node. A main job that takes GPUs of the
+    node ends holders there, the latest first, until it has enough. GPUs that are then idle, and
+    GPUs that a main job leaves, are held as a new part ``back_s`` seconds later.
     """
     n_idle = counted(window.initial)
     parts: dict[str, list[frozenset[str]]] = {}  # by node: the slots of each part, oldest first

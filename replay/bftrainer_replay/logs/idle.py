@@ -36,7 +36,9 @@ class NodePeriods:
         return float(np.dot(self.length_h, groups.weights[self.nodes]))
 
     def of_nodes(self, groups: NodeGroups) -> NodePeriods:
-        """Return the periods of nodes in place of those of their groups."""
+        """Return the periods of nodes, where these are of their groups: each is repeated for each
+        node.
+        """
         nodes_by_group = np.argsort(groups.of_node, kind="stable")
         ends = np.cumsum(groups.weights)
         counts = groups.weights[self.nodes]
@@ -65,7 +67,7 @@ NO_PERIODS = NodePeriods(*(np.empty(0, dtype=np.int64) for _ in range(3)))
 def periods_of(
     nodes: Sequence[int], start_s: Sequence[float], end_s: Sequence[float], span: TrustedSpan
 ) -> NodePeriods:
-    """Turn arrays of nodes and times in seconds into :class:`NodePeriods`, clipped to the span."""
+    """Return periods of nodes from arrays of nodes and times in seconds, clipped to the span."""
     since, until = (
         milliseconds(np.array(times, dtype=np.float64), span) for times in (start_s, end_s)
     )
@@ -87,11 +89,11 @@ def idle_periods(
 def taken_periods(
     table: JobTable, span: TrustedSpan, unavailable: NodePeriods
 ) -> Iterator[tuple[NodePeriods, NDArray[np.int64]]]:
-    """Yield (periods, jobs) for one group of nodes after another: the periods in which nodes are
-    not idle, and the job of each of the first ``len(jobs)`` of these periods.
+    """Yield (periods, jobs) for one group of nodes after another: when nodes are not idle, and why.
 
-    The further periods belong to no job. A node is taken as a whole in them: it is unavailable, in
-    an outage, or at an edge of the span (where the period has no length).
+    ``jobs`` has the job of each of the first ``len(jobs)`` periods. The further periods belong to
+    no job. A node is taken as a whole in them: it is unavailable, in an outage, or at an edge of
+    the span (where the period has no length).
     """
     length = length_of(span)
     # A busy interval of zero length at each edge of the span makes the first and last idle periods
@@ -104,6 +106,7 @@ def taken_periods(
     for begin, end, places, jobs in table.node_groups():
         since = milliseconds(table.start_s[jobs], span)
         until = milliseconds(table.end_s[jobs], span)
+        # Clipped to the span, a job outside of it has no length.
         is_inside = until > since
         taken = NodePeriods(
             table.members[places[is_inside]].astype(np.int64), since[is_inside], until[is_inside]
@@ -123,7 +126,7 @@ def _periods_of_all(nodes: Ints, since: int, until: int) -> NodePeriods:
 
 
 def together(periods: Sequence[NodePeriods]) -> NodePeriods:
-    """Concatenate the periods of all parts."""
+    """Return the periods of all parts as one."""
     return NodePeriods(
         *(
             np.concatenate([getattr(part, name) for part in periods])
@@ -135,8 +138,9 @@ def together(periods: Sequence[NodePeriods]) -> NodePeriods:
 def uncovered_parts(
     periods: NodePeriods, idle: NodePeriods, n_nodes: int, span: TrustedSpan
 ) -> NodePeriods:
-    """Return the parts of ``periods`` that ``idle``, which lies inside of them, does not cover;
-    ``n_nodes`` is the number of nodes.
+    """Return the parts of ``periods`` that ``idle`` does not cover.
+
+    ``idle`` lies inside of ``periods``; ``n_nodes`` is the number of nodes.
     """
     length = length_of(span)
     nodes = np.arange(n_nodes, dtype=np.int64)
@@ -157,6 +161,7 @@ def _gaps_between(periods: NodePeriods, length: int) -> NodePeriods:
     order = np.argsort(since, kind="stable")
     since, node = since[order], periods.nodes[order]
     covered_until = np.maximum.accumulate(periods.until[order] + node * stretch)
+    # Nothing covers the time before this period, and it is not the first of its node.
     is_gap = (since[1:] > covered_until[:-1]) & (node[1:] == node[:-1])
     gap_node = node[1:][is_gap]
     gap_since = covered_until[:-1][is_gap] - gap_node * stretch
@@ -166,11 +171,11 @@ def _gaps_between(periods: NodePeriods, length: int) -> NodePeriods:
 def idle_events(
     idle: NodePeriods, groups: NodeGroups, span: TrustedSpan, debounce_s: float
 ) -> GroupedEvents:
-    """Turn idle periods of node groups into the events of the pool of idle nodes over ``span``; the
-    last event is at the end of the span, even if nothing changes there.
+    """Return the events of the pool of idle nodes over ``span``, from idle periods of node groups.
 
-    Idle periods shorter than ``debounce_s`` are dropped unless an edge of the span cuts them. Times
-    are rounded to milliseconds, the resolution of event logs.
+    The last event is at the end of the span, even if nothing changes there. Idle periods shorter
+    than ``debounce_s`` are dropped unless an edge of the span cuts them. Times are rounded to
+    milliseconds, the resolution of event logs.
     """
     return _grouped_events(*_joins_and_leaves(idle, span, debounce_s), groups, span)
 
@@ -178,9 +183,11 @@ def idle_events(
 def _joins_and_leaves(
     idle: NodePeriods, span: TrustedSpan, debounce_s: float
 ) -> tuple[Ints, Ints, NDArray[np.bool_]]:
-    """Return all joins and leaves as three arrays in order of time: milliseconds since the span's
-    start, the node, and whether it leaves. At equal times, joins come before leaves. A node that is
-    idle at the end of the span does not leave.
+    """Return all joins and leaves of idle nodes in order of time, as three arrays.
+
+    They are milliseconds since the span's start, the node, and whether it leaves. At equal times,
+    joins come before leaves. A node that is idle at the end of the span does not leave. Periods
+    shorter than ``debounce_s`` are left out.
     """
     length = length_of(span)
     is_long = idle.until - idle.since >= 1000 * debounce_s
@@ -210,7 +217,7 @@ def milliseconds(times: NDArray[np.float64], span: TrustedSpan) -> Ints:
 def _grouped_events(
     at_ms: Ints, group: Ints, leaves: NDArray[np.bool_], groups: NodeGroups, span: TrustedSpan
 ) -> GroupedEvents:
-    """Build one event for each time in the arrays of :func:`_joins_and_leaves`.
+    """Return the events of the pool: one for each time in the arrays of :func:`_joins_and_leaves`.
 
     An edge of the span that has no changes gets an event without changes.
     """

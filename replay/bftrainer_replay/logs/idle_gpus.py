@@ -29,13 +29,11 @@ Floats = NDArray[np.float64]
 def log_in_gpus(
     source: Source, table: JobTable, span: TrustedSpan, down: NodePeriods, log: EventLog
 ) -> EventLog:
-    """Return the log of idle GPUs that belongs to ``log``, which is of idle nodes (--unit gpu); add
-    a remark.
+    """Return the log of idle GPUs that belongs to ``log``, which is of idle nodes (--unit gpu).
 
     Its events leave out idle GPUs without enough idle cores on their node (--part-cpus); the log
-    ``gpus.every`` has them as well.
-
-    Raises :class:`UserError` if the log does not tell the GPUs of its jobs, or names no nodes.
+    ``gpus.every`` has them as well. Adds a remark. Raises :class:`UserError` if the log does not
+    tell the GPUs of its jobs, or names no nodes.
     """
     facts, options = log.site.nodes, source.options
     if facts is None:
@@ -73,12 +71,13 @@ def log_in_gpus(
 
 
 def _gpus_of_nodes(source: Source, table: JobTable, facts: LoggedNodes) -> Ints:
-    """Return the number of GPUs of each node: from --gpus-per-node, --node-info, or the most that
-    jobs used at once; add a remark on a guess.
+    """Return the number of GPUs of each node: as specified, or the most that jobs used at once.
 
-    --gpus-per-node holds only for nodes on which the log has any GPU. Raises :class:`UserError` if
-    it has none at all, or more on a node than the option says.
+    They are specified by --gpus-per-node or --node-info; a remark tells of a guess. --gpus-per-node
+    holds only for nodes on which the log has any GPU. Raises :class:`UserError` if it has none at
+    all, or more on a node than the option says.
     """
+    # The margin keeps rounding errors of sums from adding a GPU.
     recorded = np.ceil(
         _gpu_total(facts.devices.items(), np.zeros(len(facts.names))) - _ROUNDING
     ).astype(np.int64)
@@ -134,9 +133,10 @@ def _idle_gpu_periods(
     cores: Floats,
     cores_per_gpu: Floats,
 ) -> tuple[NodePeriods, NodePeriods]:
-    """Return the periods in which each GPU is idle, and those in which it is idle with
-    ``cores_per_gpu`` cores of its node left beside it. ``gpus`` and ``cores`` are those of each
-    node; GPUs are numbered node after node.
+    """Return when each GPU is idle, and when it is idle with enough cores left beside it.
+
+    ``gpus`` and ``cores`` are those of each node, and ``cores_per_gpu`` are the cores that a GPU
+    needs there. GPUs are numbered node after node.
     """
     first_gpu = np.cumsum(gpus) - gpus
     # Amounts are rows of (GPUs, cores): used by a job on each of its nodes, or all of a node.
@@ -162,9 +162,10 @@ def _idle_gpu_periods(
 
 
 def _running_sums(taken: NodePeriods, amounts: Floats) -> tuple[Ints, Ints, Floats]:
-    """Return (time, node, sum of the amounts in use on the node from then on), by node and time,
-    once for each time at which a period of the node begins or ends. ``amounts[k]`` is in use in
-    period k.
+    """Return (time, node, sum of the amounts in use on the node from then on), by node and time.
+
+    There is one for each time at which a period of the node begins or ends. ``amounts[k]`` is in
+    use in period k.
     """
     at_ms = np.concatenate((taken.since, taken.until))
     node = np.concatenate((taken.nodes, taken.nodes))
@@ -177,11 +178,11 @@ def _running_sums(taken: NodePeriods, amounts: Floats) -> tuple[Ints, Ints, Floa
 
 
 def _periods_by_gpu(at_ms: Ints, node: Ints, n_free: Ints, first_gpu: Ints) -> list[NodePeriods]:
-    """Turn the number of free GPUs of each node over time into idle periods of single GPUs: GPU
-    ``k`` of a node is idle while more than ``k`` are free.
+    """Return the idle periods of single GPUs, from the number of free GPUs of each node over time.
 
-    ``n_free[j]`` holds on ``node[j]`` from ``at_ms[j]`` to the node's next time; a node's last time
-    is its end. ``first_gpu`` is the number of each node's first GPU.
+    GPU ``k`` of a node is idle while more than ``k`` are free. ``n_free[j]`` holds on ``node[j]``
+    from ``at_ms[j]`` to the node's next time; a node's last time is its end. ``first_gpu`` is the
+    number of each node's first GPU.
     """
     periods = []
     is_end = np.append(node[1:] != node[:-1], True)

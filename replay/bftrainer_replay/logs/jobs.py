@@ -72,9 +72,11 @@ class Tally:
         *args: _Arguments.args,
         **kwargs: _Arguments.kwargs,
     ) -> None:
-        """Count the record that begins on ``line`` and reads ``text``. ``add_job`` is called with
-        ``args`` and ``kwargs``; it adds the record to the rows and returns None, returns why it is
-        ignored, or raises ValueError.
+        """Count a record, and let ``add_job`` add it to the rows.
+
+        The record begins on ``line`` and reads ``text``. ``add_job`` is called with ``args`` and
+        ``kwargs``; it adds the record and returns None, returns why it is ignored, or raises
+        ValueError, which counts the record as bad.
 
         A record with the same text as an earlier one is ignored without that call: files of months
         that overlap have some records twice.
@@ -113,6 +115,8 @@ class Tally:
     def bad(self, line: int, problem: object) -> None:
         """Take a record that cannot be read: raise :class:`InputFileError` or, with --skip-bad,
         count it.
+
+        ``problem`` says what is wrong with it.
         """
         # Quoted parts of the line may hold bytes that are not text and must not reach a terminal.
         problem = " ".join(str(problem).encode("utf-8", "backslashreplace").decode().split())
@@ -130,8 +134,9 @@ class Tally:
         return self.skipped / max(self.skipped + self.used, 1)
 
     def remarks(self, format_name: str, name: str = "") -> list[str]:
-        """Return remarks for the user: the totals, then the first of the skipped lines. ``name`` is
-        the name of the log (by default its file).
+        """Return remarks for the user: the totals of records, then the first of the skipped lines.
+
+        ``name`` is the name of the log (by default its file).
         """
         reasons = "".join(f", {count:,} {reason}" for reason, count in sorted(self.ignored.items()))
         total = (
@@ -220,9 +225,10 @@ class JobTable:
         return np.concatenate([np.empty(0, dtype=np.int64), *indices])
 
     def node_groups(self) -> Iterator[JobsOnNodes]:
-        """Yield groups of nodes, so that work on every place needs memory for one group at a time.
+        """Yield groups of adjacent nodes with all that jobs held of them, one group after another.
 
-        A group has at most ``MOST_PLACES`` places, or one node.
+        A place is one job on one node. A group has at most ``MOST_PLACES`` places, or one node, so
+        that work on every place needs memory for one group at a time.
         """
         # places_until[n]: the number of places on nodes 0 to n.
         places_until = np.cumsum(counts_of(self.members, len(self.names)))
@@ -250,7 +256,7 @@ class JobTable:
         return replace(self, offsets=nothing, members=nothing, use=nothing)
 
     def selected(self, mask: NDArray[np.bool_]) -> JobTable:
-        """Return a table of the jobs in the mask; it still names all nodes."""
+        """Return a table of the jobs that the mask chooses; it still names all nodes."""
         places_of_job = np.diff(self.offsets)
         columns: dict[str, Any] = {name: getattr(self, name).selected(mask) for name in TIMES}
         columns |= {name: getattr(self, name)[mask] for name in ("node_counts", "needs", "use")}
@@ -268,6 +274,9 @@ class JobRows:
     """
 
     def __init__(self, where: str = "the log", most_bytes: int = MOST_BYTES) -> None:
+        """Begin without jobs; ``where`` names the log in messages, ``most_bytes`` limits the
+        memory.
+        """
         self._where = where
         self.most_bytes = most_bytes
         self._free_places = most_bytes // PLACE_BYTES  # memory that is left, in places
@@ -291,8 +300,10 @@ class JobRows:
         return len(self._offsets) - 1
 
     def ids(self, names: Iterable[str]) -> Sequence[int]:
-        """Return the numbers of the nodes with these names, for :meth:`add`; a name that is listed
-        twice counts once. New names get new numbers.
+        """Return the numbers of the nodes with these names, for :meth:`add`; new names get new
+        numbers.
+
+        A name that is listed twice counts once.
         """
         index_of = self._node_index
         node_ids = array(
@@ -306,8 +317,10 @@ class JobRows:
         return node_ids
 
     def take_room(self, jobs: int, places: int) -> None:
-        """Reserve memory for a number of jobs and of places (a job on one node), before they are
-        added; raise :class:`InputFileError` beyond ``most_bytes``.
+        """Reserve memory for a number of jobs and of places (a job on one node) before they are
+        added.
+
+        Raises :class:`InputFileError` beyond ``most_bytes``. A job takes as much as two places.
         """
         self._free_places -= 2 * jobs + places
         if self._free_places < 0:
@@ -345,8 +358,10 @@ class JobRows:
         needs: int = 0,
         use: int = 0,
     ) -> None:
-        """Add a job. A missing time is NaN; ``nodes`` is None if the log does not name them;
-        ``needs`` and ``use`` are numbers from the methods of that name.
+        """Add a job, with times in seconds since 1970 (NaN: not known).
+
+        ``nodes`` is None if the log does not name them; ``needs`` and ``use`` are numbers from the
+        methods of that name.
 
         A job that ends at its start never ran: it gets no nodes. Raises :class:`BadLineError` for
         an end before the start, an impossible number of nodes, or a job without any time.
@@ -368,6 +383,7 @@ class JobRows:
         # A requeued job can be eligible before it is submitted: it waits from the later time.
         if not eligible_s >= submit_s:
             eligible_s = submit_s
+        # It has not ended.
         if end_s != end_s:
             end_s = math.inf
         self._submits.unpacked.append(submit_s)
@@ -378,6 +394,7 @@ class JobRows:
         self._node_counts.unpacked.append(node_count)
         self._needs.unpacked.append(needs)
         self._uses.unpacked.append(use)
+        # It ran.
         if has_started and end_s != start_s:
             if nodes is None:
                 self.without_ids += 1
@@ -386,6 +403,7 @@ class JobRows:
                 self._n_places += len(nodes)
         self._offsets.append(self._n_places)
         if (
+            # From time to time, values are packed into fewer bytes.
             len(self._node_counts.unpacked) >= MOST_PLACES
             or len(self._members.unpacked) >= MOST_PLACES
         ):
@@ -408,14 +426,15 @@ class JobRows:
 
     def settles(self, job_id: str, start_s: float, end_s: float) -> bool:
         """Return whether this record only tells the end of a job that an earlier record has as
-        running. The end is then noted, and the caller adds no job for the record.
+        running.
 
-        If the earlier record has the job as waiting, the wait is removed from that record, since
-        the new record contains it.
+        The end is then noted, and the caller adds no job for the record. If the earlier record has
+        the job as waiting, the wait is removed from that record, since the new record contains it.
         """
         job, recorded_start_s = self._unfinished.pop(job_id, (None, math.inf))
         if job is None:
             return False
+        # The same start: it is the same run, not a later one after a requeue.
         if recorded_start_s == start_s and math.isfinite(end_s):
             self._later_ends[job] = end_s
             return True
@@ -427,6 +446,8 @@ class JobRows:
     def table(self) -> JobTable:
         """Return all jobs as arrays that share memory with these rows: no job can be added
         afterwards.
+
+        Ends that later records told replace those of the first records.
         """
         node_counts, needs, use, all_members = (
             column.values()
@@ -469,8 +490,11 @@ class JobRows:
         return table
 
     def _used_nodes(self, members: NDArray[Any]) -> tuple[NDArray[Any], tuple[str, ...]]:
-        """Drop nodes that only rejected lines name, since they would be idle forever; return the
-        renumbered ``members`` and the names of the other nodes.
+        """Return ``members`` and the names of the nodes, both without nodes that only rejected
+        lines name.
+
+        Those would be idle forever. Nodes that the cluster is declared to have stay. ``members``
+        are the numbers of the nodes of all jobs; they change where nodes are dropped.
         """
         names = tuple(self._node_index)
         is_used = counts_of(members, len(names)) > 0

@@ -33,6 +33,7 @@ class Lines:
         more: Sequence[Path] = (),
         on_bytes: OnBytes | None = None,
     ) -> None:
+        """Prepare to read ``path`` and then the files ``more``; nothing is opened yet."""
         self.path = path
         self._paths = (path, *more)
         self._max_bytes = max_bytes
@@ -75,6 +76,7 @@ class Lines:
                     raise InputFileError(f"{self.path}:{number}", problem) from error
                 if not line:
                     return
+                # A long line comes in several pieces, of which the first one counts.
                 number += is_new_line
                 is_new_line = line.endswith("\n")
                 self.cut = not is_new_line

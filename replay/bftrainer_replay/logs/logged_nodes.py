@@ -47,6 +47,7 @@ class LoggedNodes:
         It returns all nodes for an empty text, and where the log does not tell the nodes of the
         partition.
         """
+        # A rare partition has no list of its nodes: any node may be in it.
         may_be_left_out = self.left_out > 0 and text not in self.partitions
         if not text or not self.partitions or may_be_left_out:
             return np.ones(len(self.names), dtype=np.bool_)
@@ -65,6 +66,7 @@ class LoggedNodes:
         for device, count in needs.devices:
             if device in self.devices:
                 fit &= self.devices[device] + _ENOUGH >= count
+            # The log knows devices, but no node has this one.
             elif self.devices:
                 fit &= False
         if needs.constraint in self.constraints:
@@ -72,7 +74,10 @@ class LoggedNodes:
         return fit
 
     def device_type(self) -> list[str]:
-        """Return the devices of each node in words: ``gpu:a100 x4``, or ``no device``."""
+        """Return the devices of each node in words: ``gpu:a100 x4``, or ``no device``.
+
+        Amounts are shares of jobs, which are rounded up to whole devices.
+        """
         with_type = {name for name in self.devices if ":" in name}
         # A total ("gpu") is not listed beside the counts of its types ("gpu:a100").
         listed = {
@@ -94,9 +99,9 @@ class LoggedNodes:
 def nodes_from_jobs(
     table: JobTable, grouped: JobTable, groups: NodeGroups, finish_s: float
 ) -> LoggedNodes:
-    """Derive what each node has from the jobs that ran on it: its partitions, its constraints, and
-    the most cores and devices that jobs used at once.
+    """Return what each node has, derived from the jobs that ran on it.
 
+    That is its partitions, its constraints, and the most cores and devices that jobs used at once.
     The table's jobs name their nodes; ``grouped`` are the same jobs on ``groups`` of nodes. Jobs
     that still run are taken to end at ``finish_s``.
     """
@@ -161,7 +166,8 @@ class _NodeSets:
 
     @classmethod
     def prepared(cls, texts: list[str], table: JobTable, max_sets: int) -> _NodeSets:
-        """Prepare sets without nodes for the ``max_sets`` texts whose jobs held most nodes;
+        """Return sets without nodes for the ``max_sets`` texts whose jobs held most nodes.
+
         ``texts[k]`` is that of ``table.all_needs[k]`` (empty: none).
         """
         text_index = {text: k for k, text in enumerate(dict.fromkeys(filter(None, texts)))}
@@ -216,8 +222,9 @@ class _NodeTimeline:
     def from_places(
         cls, members: NDArray[np.int32], start_s: NDArray[np.float64], end_s: NDArray[np.float64]
     ) -> _NodeTimeline:
-        """Sort the starts and ends of places by node and time; ``members`` is the node of each
-        place.
+        """Return the starts and ends of places (a job on a node), sorted by node and time.
+
+        ``members`` is the node of each place.
         """
         at_s = np.concatenate((start_s, end_s))
         node = np.concatenate((members, members))
@@ -243,8 +250,10 @@ class _NodeTimeline:
 
     def job_and_busy_s(self, weights: NDArray[np.int64]) -> tuple[float, float]:
         """Return the total seconds of all jobs on all nodes, and the seconds in which a node had
-        any job: their ratio is the mean number of jobs on a busy node. A node counts as often as
-        its weight says.
+        any job.
+
+        Their ratio is the mean number of jobs on a busy node. A node counts as often as its weight
+        says, because it stands for a group.
         """
         if not len(self.order):
             return 0.0, 0.0

@@ -43,6 +43,7 @@ def read(source: Source) -> None:
     # The most frequent number of slots per host; of several, the largest.
     slots = max(slots_frequency, key=lambda count: (slots_frequency[count], count), default=1)
     for submit_s, begin_s, end_s, processors in never_started:
+        # Rounded up.
         source.rows.add(submit_s, begin_s, math.nan, end_s, -(-processors // slots), ())
     if never_started:
         source.remarks.append(
@@ -59,12 +60,13 @@ def _add_record(
     slots_frequency: dict[int, int],
     never_started: list[tuple[float, float, float, int]],
 ) -> str | None:
-    """Take one record: add a job that started to the rows, and (submit, begin, end, processors) of
-    a job that did not to ``never_started``. The rows let a job wait from its begin time, or from
-    its submission if that is later or no begin time was requested.
+    """Take one record of lsb.acct; return why it is ignored, or None.
 
-    Return why the record is ignored, or None; raises :class:`ValueError`. ``slots_frequency[n]``
-    counts the hosts on which a job had n slots.
+    A job that started is added to the rows; of a job that did not, (submit, begin, end, processors)
+    are appended to ``never_started``, because its number of nodes is guessed at the end. The rows
+    let a job wait from its begin time, or from its submission if that is later or no begin time was
+    requested. ``slots_frequency[n]`` counts the hosts on which a job had n slots. Raises
+    :class:`ValueError`.
     """
     if not line.startswith('"JOB_FINISH" '):
         kind = line.split(" ", 1)[0][:30].strip('"')
@@ -107,8 +109,9 @@ def _add_record(
 
 
 def _split_record(line: str) -> list[str]:
-    """Split a record into its fields, without quotes: '"JOB_FINISH" "10.1" 5' -> JOB_FINISH, 10.1,
-    5. Raises :class:`BadLineError`.
+    """Return the fields of a record without quotes: '"JOB_FINISH" "10.1" 5' -> JOB_FINISH, 10.1, 5.
+
+    Raises :class:`BadLineError`.
     """
     fields: list[str] = []
     position, length = 0, len(line)

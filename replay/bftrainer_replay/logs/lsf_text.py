@@ -76,6 +76,7 @@ def read(source: Source) -> None:
             source.rows.add(job.submit_s, job.submit_s, start_s, end_s, len(hosts), node_ids)
         if not job.runs:
             n_guessed += 1
+            # Rounded up.
             node_count = -(-job.tasks // slots_per_host)
             source.rows.add(job.submit_s, job.submit_s, math.nan, job.end_s, node_count, ())
     if n_guessed:
@@ -87,7 +88,9 @@ def read(source: Source) -> None:
 
 def _job_paragraphs(source: Source) -> Iterator[tuple[int, str, list[str]]]:
     """Yield, for each job, the line number, the job's id, and its events with wrapped lines joined.
-    A job that is too long is counted as bad.
+
+    bhist prints a paragraph per job, which begins with its id. A job that is too long is counted as
+    bad.
     """
     events: list[str] | None = None  # None: outside of a paragraph
     start, size, job_id = 0, 0, ""
@@ -112,8 +115,10 @@ def _job_paragraphs(source: Source) -> Iterator[tuple[int, str, list[str]]]:
 
 
 def _parsed_job(source: Source, events: list[str], changed: date) -> _Job:
-    """Build a job from the lines of its events. Years that bhist leaves out are searched back from
-    ``changed``, the day of the file. Raises :class:`BadLineError`.
+    """Return the job that the lines of its events describe.
+
+    Years that bhist leaves out are searched back from ``changed``, the day of the file. Raises
+    :class:`BadLineError`.
     """
     job = _Job()
     is_running = False
@@ -154,6 +159,7 @@ def _latest_date(weekday: str, month: str, day: str, year: str | None, changed: 
     month, day and weekday. Raises :class:`BadLineError` if there is none.
     """
     month_number = _MONTHS.index(month) + 1
+    # In 28 years, every day of the year falls on every weekday.
     years = [int(year)] if year else range(changed.year, changed.year - 28, -1)
     for candidate in years:
         try:

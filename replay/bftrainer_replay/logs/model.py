@@ -54,6 +54,7 @@ class GroupedEvents(Sequence[PoolEvent]):
         changed: NDArray[Any],
         is_idle: NDArray[np.bool_],
     ) -> None:
+        """Keep the arrays as they are; the class says what each of them has."""
         self.groups, self.at_s, self.is_idle = groups, at_s, is_idle
         self.cuts, self.middles, self.changed = cuts, middles, changed
 
@@ -65,6 +66,7 @@ class GroupedEvents(Sequence[PoolEvent]):
     @overload
     def __getitem__(self, index: slice) -> GroupedEvents: ...
     def __getitem__(self, index: int | slice) -> PoolEvent | GroupedEvents:
+        """Return one event, or the events of a slice, which shares the arrays."""
         if isinstance(index, slice):
             begin, end, step = index.indices(len(self))
             assert step == 1, "events are in order of time"
@@ -124,8 +126,12 @@ class GroupedEvents(Sequence[PoolEvent]):
     def periods(
         self, start_s: float, end_s: float
     ) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
-        """Return when groups are idle between two times around all events, as arrays (group, start,
-        end) in order of their ends; at the end, of a positive length only.
+        """Return when groups of nodes are idle, as arrays (group, start, end) in order of their
+        ends.
+
+        ``start_s`` and ``end_s`` lie around all events: a group that is idle before the first event
+        is idle from ``start_s``, one that is idle after the last until ``end_s``. Of those that
+        last until then, only periods of a positive length are returned.
         """
         before, after = self.is_idle.nonzero()[0], self.idle_after(len(self)).nonzero()[0]
         changed = self.changed[self.cuts[0] : self.cuts[-1]]
@@ -418,11 +424,12 @@ def restricted_log(
     nodes: Collection[str] | None = None,
     machine_nodes: int | None = None,
 ) -> LogWindow:
-    """Restrict a log to ``[start_s, end_s]`` and to ``nodes``; by default to all of it.
+    """Return the window of a log from ``start_s`` to ``end_s`` with ``nodes`` only; by default all
+    of it.
 
-    ``machine_nodes`` defaults to the number of chosen nodes, else to the log's own figure, else to
-    the number of nodes that were ever idle (a lower bound). In a log whose unit is a GPU, ``nodes``
-    are names of nodes, and all other counts are of GPUs.
+    ``machine_nodes``, to which idle shares refer, defaults to the number of chosen nodes, else to
+    the log's own figure, else to the number of nodes that were ever idle (a lower bound). In a log
+    whose unit is a GPU, ``nodes`` are names of nodes, and all other counts are of GPUs.
     """
     if start_s is None:
         start_s = log.events[0].at_s
@@ -461,8 +468,9 @@ def restricted_log(
 def _cut_gpus(
     facts: GpuFacts, window: LogWindow, per_node: Mapping[str, int], chosen: frozenset[str] | None
 ) -> GpuWindow:
-    """Restrict the facts of a log in GPUs to the time of ``window``, the nodes of ``per_node`` and
-    the ``chosen`` GPUs (None: all).
+    """Return the facts of a log in GPUs for the time and the nodes of a window.
+
+    The nodes are those of ``per_node``, and ``chosen`` are their GPUs (None: all).
     """
     cut_in_time = partial(restricted_log, start_s=window.start_s, end_s=window.end_s)
     by_node, every = facts.by_node, facts.every
@@ -479,8 +487,11 @@ def _cut_gpus(
 def _events_between(
     events: Events, start_s: float, end_s: float, chosen: frozenset[str] | None
 ) -> tuple[frozenset[str], Events]:
-    """Return which of the chosen nodes (None: all) are in the pool at ``start_s``, and the events
-    that change them after ``start_s`` and up to ``end_s``, all with ``all_joined=False``.
+    """Return which of the chosen nodes are idle at ``start_s``, and the events after it up to
+    ``end_s``.
+
+    ``chosen`` is None for all nodes. Events that change no chosen node are left out; none of them
+    has ``all_joined`` set.
     """
     if isinstance(events, GroupedEvents) and chosen is None:
         part = events[events.until(start_s) : events.until(end_s)].with_changes()
@@ -519,7 +530,10 @@ def levels(per_node: Mapping[str, int], nodes: Iterable[str]) -> Iterator[str]:
 
 
 def whole_nodes(window: LogWindow, per_node: Mapping[str, int]) -> LogWindow:
-    """Turn a window of idle GPUs into one of idle nodes: a node is idle while all its GPUs are."""
+    """Return a window of idle nodes from one of idle GPUs: a node is idle while all its GPUs are.
+
+    ``per_node`` is the number of GPUs of each node.
+    """
     # All GPUs of a node are idle exactly while its GPU with the highest number is (see level()).
     node_of_top_gpu = {level(node, gpus - 1): node for node, gpus in per_node.items()}
 
@@ -532,8 +546,10 @@ def whole_nodes(window: LogWindow, per_node: Mapping[str, int]) -> LogWindow:
 def _with_names(
     window: LogWindow, renamed: Callable[[frozenset[str]], frozenset[str]], machine_nodes: int
 ) -> LogWindow:
-    """Replace the names in the pool and in every event by ``renamed(names)``; leave out events that
-    then change nothing. ``machine_nodes`` is the new size of the cluster.
+    """Return the window with other names of nodes, in its pool and in every event.
+
+    ``renamed`` gives the new names of a set of them; events that then change nothing are left out.
+    ``machine_nodes`` is the new size of the cluster.
     """
     changes = (
         (event.at_s, renamed(event.change.joined), renamed(event.change.left))
@@ -575,8 +591,9 @@ def of_nodes(window: LogWindow, nodes: Collection[str]) -> LogWindow:
 
 
 def pieces(log: LogWindow, starts_s: Sequence[float], length_s: float) -> tuple[LogWindow, ...]:
-    """Cut a window of ``length_s`` seconds out of the log at each of ``starts_s``, which are in
-    ascending order. A window ends no later than the log. The queue is dropped.
+    """Return a window of ``length_s`` seconds of the log from each of ``starts_s`` on.
+
+    The starts are in ascending order. A window ends no later than the log. The queue is dropped.
     """
 
     times_s = times_of(log.events)

@@ -61,8 +61,10 @@ def read_events(source: Source, path: Path) -> list[NodeOutage]:
 
 
 def read_reservations(source: Source, path: Path) -> list[NodeOutage]:
-    """Read the periods in the output of ``scontrol show reservation`` or ``sacctmgr show
-    reservation``, or in accounting files of PBS; raises :class:`InputFileError`.
+    """Return the periods in which nodes were reserved, from the output of a command or from PBS.
+
+    The command is ``scontrol show reservation`` or ``sacctmgr show reservation``; the files of PBS
+    are its accounting files. Raises :class:`InputFileError`.
     """
     _, first_line = next(_table_lines(source, path), (0, ""))
     if pbs.recognizes(first_line):
@@ -82,8 +84,9 @@ def _table_lines(source: Source, path: Path) -> Iterator[tuple[int, str]]:
 
 
 def _table_rows(source: Source, path: Path) -> Iterator[tuple[int, str]]:
-    """Yield (line number, text) of the headers and rows of a table; the lines of a reason with line
-    breaks are joined.
+    """Yield (line number, text) of the headers and rows of a table.
+
+    The lines of a reason with line breaks are joined to one row.
     """
     rows: RecordLines | None = None  # None: before the first header
     for number, line in Lines(path, source.options.max_bytes):
@@ -109,7 +112,11 @@ def _is_header(names: Sequence[str]) -> bool:
 
 
 def _outages_in_table(source: Source, path: Path, command: str) -> Iterator[NodeOutage]:
-    """Read the periods from rows of fields between bars, under a header that names them."""
+    """Yield the periods of the rows of a table, whose fields stand between bars.
+
+    A header names them; there may be several in a file. ``command`` is the one whose output is
+    expected, for messages. Raises :class:`InputFileError`.
+    """
     columns: dict[str, int] = {}  # the index of each column, as the latest header has them
     for number, line in _table_rows(source, path):
         fields = [field.strip() for field in line.split("|")]
@@ -138,8 +145,9 @@ def _outages_in_table(source: Source, path: Path, command: str) -> Iterator[Node
 
 
 def _outages_in_pairs(source: Source, path: Path) -> Iterator[NodeOutage]:
-    """Read the periods from key=value text: a reservation is one line, or several until the next
-    ReservationName.
+    """Yield the periods of reservations in key=value text.
+
+    A reservation is one line, or several until the next ReservationName.
     """
     values: dict[str, str] = {}
     where = str(path)
@@ -157,8 +165,10 @@ def _outages_in_pairs(source: Source, path: Path) -> Iterator[NodeOutage]:
 
 
 def _outages_in_accounting(source: Source, path: Path) -> list[NodeOutage]:
-    """Read the periods of the reservations in accounting records of PBS. One that is deleted ends
-    then.
+    """Return the periods of the reservations in accounting records of PBS.
+
+    A record begins or ends a reservation. One that is deleted ends then; one that is not, at the
+    end that it was made with.
     """
     begun: dict[str, NodeOutage] = {}  # by reservation, until its end
     outages: list[NodeOutage] = []
@@ -180,9 +190,10 @@ def _outages_in_accounting(source: Source, path: Path) -> list[NodeOutage]:
 
 
 def _parsed_outage(source: Source, where: str, values: Mapping[str, str]) -> NodeOutage | None:
-    """Build the period of a row (``values`` by column); return None for a row without nodes, such
-    as the registration of the whole cluster, and for a period without length. ``where`` is the file
-    and line. Raises :class:`InputFileError`.
+    """Return the period of a row (``values`` by column); None for a row that takes no node.
+
+    Such rows are without nodes, as the registration of the whole cluster, or of a period without
+    length. ``where`` is the file and line. Raises :class:`InputFileError`.
     """
     clock: LogClock = source.clock
     if values.get("nodes", "") in _NO_NODES:

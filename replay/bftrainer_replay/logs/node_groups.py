@@ -44,7 +44,9 @@ class NodeGroups:
 
     @classmethod
     def from_keys(cls, names: tuple[str, ...], keys: NDArray[Any]) -> NodeGroups:
-        """Return groups of the nodes with equal ``keys``, in order of their first nodes."""
+        """Return groups of the nodes with equal ``keys`` (one per name), in order of their first
+        nodes.
+        """
         _, firsts, group, weights = np.unique(
             keys, return_index=True, return_inverse=True, return_counts=True
         )
@@ -74,13 +76,14 @@ class NodeGroups:
 
 
 def grouped(table: JobTable, unlike: Ints) -> tuple[JobTable, NodeGroups]:
-    """Return the table with a group of nodes in place of each node, and the groups: nodes that the
-    same jobs ran on.
+    """Return the table with a group of nodes in place of each node, and the groups.
 
-    The nodes ``unlike`` differ from all others by something that the table does not tell, and are
-    alone. ``node_counts`` and the number of a job's uses remain those of nodes.
+    A group are nodes that the same jobs ran on. The nodes ``unlike`` differ from all others by
+    something that the table does not tell, and are alone. ``node_counts`` and the number of a job's
+    uses remain those of nodes.
     """
     keys = _node_keys(table)
+    # A key that no other node has.
     keys[unlike, 0] = unlike + 1
     keys[unlike, 1] = 0
     groups = NodeGroups.from_keys(table.names, keys.view([("", keys.dtype)] * 2).ravel())
@@ -97,9 +100,10 @@ def grouped(table: JobTable, unlike: Ints) -> tuple[JobTable, NodeGroups]:
 
 
 def _node_keys(table: JobTable) -> NDArray[np.uint64]:
-    """Return a key of 128 bits for each node: the sum, over the jobs that ran on it, of a number
-    that looks like chance. Nodes with different jobs have different keys, but for a chance of less
-    than 1e-24 in a log of a million nodes.
+    """Return a key of 128 bits for each node, which is equal for nodes that the same jobs ran on.
+
+    It is the sum, over these jobs, of a number that looks like chance. Nodes with different jobs
+    have different keys, but for a chance of less than 1e-24 in a log of a million nodes.
     """
     keys = np.zeros((len(table.names), 2), dtype=np.uint64)
     for part in table.parts():

@@ -24,11 +24,10 @@ _DEVICE = re.compile(r"([\w.+-]+(?::[\w.+-]*[A-Za-z_][\w.+-]*)?):(\d{1,9})(?:\(|
 
 
 def with_node_info(source: Source, facts: LoggedNodes) -> LoggedNodes:
-    """Replace the cores and devices of nodes by those in the file of --node-info; return the facts
-    unchanged without this option. A node that is not in the file keeps its facts (a remark says
-    so).
+    """Return the facts with the cores and devices of nodes as the file of --node-info has them.
 
-    Raises :class:`UserError` if none of the log's nodes is in the file.
+    Without this option, the facts are unchanged. A node that is not in the file keeps its facts (a
+    remark says so). Raises :class:`UserError` if none of the log's nodes is in the file.
     """
     path = source.options.node_info
     if path is None:
@@ -75,7 +74,9 @@ def with_node_info(source: Source, facts: LoggedNodes) -> LoggedNodes:
 
 def _node_amounts(record: str) -> JobUse:
     """Return the cores and devices of a node from its record in the output of ``scontrol show
-    node``: from CfgTRES or, if that has no devices (AccountingStorageTRES lacks them), from Gres.
+    node``.
+
+    They are from CfgTRES or, if that has no devices (AccountingStorageTRES lacks them), from Gres.
     """
     tres = match[1] if (match := _TRES.search(record)) else ""
     amounts = use_of(tres, 1)

@@ -11,8 +11,9 @@ from bftrainer_replay.text_files import read_text
 
 
 def read_node_list(path: Path) -> tuple[str, ...]:
-    """Read node names, one per line, in the file's order; blank lines are ignored. Raises
-    :class:`InputFileError`.
+    """Return the node names of a file, one per line, in the file's order.
+
+    Blank lines are ignored. Raises :class:`InputFileError`, also for a name that is listed twice.
     """
     line_of: dict[str, int] = {}
     for line, row in enumerate(read_text(path).splitlines(), start=1):

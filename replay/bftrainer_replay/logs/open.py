@@ -86,10 +86,10 @@ class OpenedLog:
 def open_log(
     path: Path, options: ImportOptions | None = None, on_bytes: OnBytes | None = None
 ) -> OpenedLog:
-    """Read a log of any format of :data:`FORMAT_NAMES`; raises :class:`InputFileError` with file
-    and line.
+    """Return the log of a file of any format of :data:`FORMAT_NAMES`, recognized by its content.
 
-    ``on_bytes`` is called with the numbers of bytes that are read, for a line of progress.
+    Raises :class:`InputFileError` with file and line. ``on_bytes`` is called with the numbers of
+    bytes that are read, for a line of progress.
     """
     options = options or ImportOptions()
     name = _format_name(path, options)
@@ -109,8 +109,10 @@ def open_log(
 
 
 def _format_name(path: Path, options: ImportOptions) -> str:
-    """Return the name of the format that all files have: as the options say, else as their contents
-    show.
+    """Return the name of the format that all files of the log have.
+
+    It is that of the options, or the one that the contents show. Raises :class:`UserError` for
+    files of several formats.
     """
     name = _given_format(options) or _format_of(path)
     for other in options.more_files:
@@ -138,7 +140,7 @@ def _given_format(options: ImportOptions) -> str | None:
 
 
 def _check_skipped(source: Source) -> None:
-    """Refuse a log of which more records were skipped as bad than --most-bad allows.
+    """Raise :class:`UserError` if more records were skipped as bad than --most-bad allows.
 
     A few skipped records are all listed to the user, and a log without any job is refused with a
     better message later.
@@ -157,8 +159,9 @@ def _check_skipped(source: Source) -> None:
 
 
 def _opened_event_log(path: Path, log: EventLog) -> OpenedLog:
-    """Return an opened event log with its totals. If its nodes were simulated, as the prefix of
-    their names tells, the log gets a note on this.
+    """Return an opened event log with its totals.
+
+    If its nodes were simulated, as the prefix of their names tells, the log gets a note on this.
     """
     n_rows = len(log.events)
     totals = f"{path} is an event log: {counted(n_rows, 'row')} read, {n_rows:,} used, 0 skipped"
@@ -175,18 +178,21 @@ def _opened_event_log(path: Path, log: EventLog) -> OpenedLog:
 
 
 def _format_of(path: Path) -> str:
-    """Recognize the format of a file by its head; raises :class:`InputFileError`, which says how to
-    convert known files that are no logs.
+    """Return the name of a file's format, recognized by its head; raises :class:`InputFileError`.
+
+    For known files that are no logs, the message says how to convert them.
     """
     head_bytes = read_head(path)
     if not head_bytes:
         raise InputFileError(str(path), "is empty, expected a log")
     head = head_bytes.decode("utf-8-sig", errors="surrogateescape")
+    # The byte order marks with which UTF-16 text begins.
     if head_bytes[:2] in (b"\xff\xfe", b"\xfe\xff"):
         raise InputFileError(
             str(path),
             f"is UTF-16 text, expected UTF-8; convert it: iconv -f utf-16 -t utf-8 {path}",
         )
+    # The first bytes of a zstd file.
     if head_bytes[:4] == b"\x28\xb5\x2f\xfd":
         raise InputFileError(
             str(path),

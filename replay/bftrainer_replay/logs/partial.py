@@ -38,10 +38,12 @@ def signs_of_a_part(
     partitions: Set[str],
     missing_ids: float,
 ) -> Iterator[str]:
-    """Yield, in words, what shows that jobs are missing; nothing for a log that looks whole.
+    """Yield, in words, what shows that the log has a part of the jobs only; nothing if it looks
+    whole.
 
     ``accounts``, ``states`` and ``partitions`` are those of all jobs (empty: the log does not
-    tell); ``missing_ids`` is from :func:`missing_share`.
+    tell); ``account_word`` is the format's word for an account, and ``missing_ids`` is from
+    :func:`missing_share`.
     """
     account = min(accounts, default="")
     if account and len(accounts) == 1 and jobs >= LEAST_JOBS:
@@ -59,10 +61,11 @@ def signs_of_a_part(
 
 def missing_share(ids: NDArray[np.float64]) -> float:
     """Return the share of job ids that the log lacks, at the median place between its first and
-    last id; 0 if there are too few ids to tell.
+    last id.
 
-    The median is not sensitive to the ends of a log, where the ids are sparse (jobs submitted long
-    ago, jobs that have not ended), nor to a scheduler that begins its numbers again.
+    0 if there are too few ids to tell. The median is not sensitive to the ends of a log, where the
+    ids are sparse (jobs submitted long ago, jobs that have not ended), nor to a scheduler that
+    begins its numbers again.
     """
     ids = np.sort(ids[np.isfinite(ids)])
     n_groups = (len(ids) - 1) // _IDS_AT_ONCE

@@ -17,7 +17,7 @@ _Values = TypeVar("_Values", NDArray[np.bool_], NDArray[np.float64])
 
 
 def in_partition(window: LogWindow, name: str) -> LogWindow:
-    """Restrict a window to the nodes of one partition and the jobs that wait for it.
+    """Return the window restricted to the nodes of one partition and the jobs that wait for it.
 
     Raises :class:`UserError` if no job ran in a partition of that name.
     """
@@ -55,7 +55,7 @@ def in_partition(window: LogWindow, name: str) -> LogWindow:
 
 
 def _facts_of(facts: LoggedNodes, nodes: list[int]) -> LoggedNodes:
-    """Restrict the facts to these nodes, indices into ``facts.names``."""
+    """Return the facts on these nodes only, which are indices into ``facts.names``."""
 
     def restricted(arrays: Mapping[str, _Values]) -> dict[str, _Values]:
         return {name: values[nodes] for name, values in arrays.items()}

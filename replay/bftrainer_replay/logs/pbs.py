@@ -73,7 +73,11 @@ def recognizes(head: str) -> bool:
 
 
 def read(source: Source) -> None:
-    """Add the runs of all S, E and R records to the rows, and count records of other kinds."""
+    """Add the runs of all S, E and R records to the rows, count records of other kinds, add
+    remarks.
+
+    A log whose exec_host turns out not to name nodes is read again, without names.
+    """
     try:
         reader = _read_runs(source, has_names=True)
     except _NoNodesError as problem:
@@ -102,10 +106,10 @@ def read(source: Source) -> None:
 
 
 def _read_runs(source: Source, *, has_names: bool) -> _PbsReader:
-    """Add the runs of all lines to the rows, and return the reader with its counts. Runs without an
-    end still run at the end of the log.
+    """Add the runs of all lines to the rows; return the reader, which has counts for remarks.
 
-    ``has_names``: exec_host names nodes. Raises :class:`_NoNodesError` if it turns out not to.
+    Runs without an end still run at the end of the log. ``has_names``: exec_host names nodes.
+    Raises :class:`_NoNodesError` if it turns out not to.
     """
     running: dict[str, _Phases] = {}  # by job id
     reader = _PbsReader(source, has_names)
@@ -158,6 +162,7 @@ class _Phases:
         start_s = run.start_s
         for phase in self._later:
             phase_s = min(max(phase.start_s, start_s), end_s)
+            # A phase that ends when it begins is no part of the run.
             if phase_s > start_s:
                 run.add(source, phase_s)
             # Only the first phase has waited in the queue.
@@ -170,6 +175,7 @@ class _Phases:
                 use=phase.use,
             )
             start_s = phase_s
+        # A run without length is kept once, as a job that never got nodes.
         if end_s > start_s or start_s == self.run.start_s:
             run.add(source, end_s)
 
@@ -185,6 +191,7 @@ class _PbsReader:
     """
 
     def __init__(self, source: Source, has_names: bool) -> None:
+        """Prepare to read the records of ``source``; nothing has been counted yet."""
         self._source = source
         self._has_names = has_names
         self.n_other_sizes = 0
@@ -194,8 +201,10 @@ class _PbsReader:
         self._nodes_of_place: dict[str, Sequence[int]] = {}  # of short texts, which often repeat
 
     def record(self, line: str, running: dict[str, _Phases]) -> str | None:
-        """Take one record: S begins a run in ``running``; E and R end it, which adds it to the
-        rows; z, r and c change it. Return why the record is ignored, or None.
+        """Take one accounting record; return why it is ignored, or None.
+
+        S begins a run in ``running`` (by job id); E and R end it, which adds it to the rows; z, r
+        and c change it.
         """
         match = _LINE.fullmatch(line)
         if not match:
@@ -232,8 +241,10 @@ class _PbsReader:
         end_s = self._time(values, "end")
         if math.isnan(end_s):
             raise BadLineError("has no end=")
+        # The record lacks the start: the whole run is taken from its S record.
         if math.isnan(run.start_s) and started is not None:
             run = started.run
+        # Another start is another run, whose S record the log lacks.
         if started is not None and started.run.start_s == run.start_s:
             started.add(self._source, end_s)
         else:
@@ -243,8 +254,9 @@ class _PbsReader:
     def _change_run(
         self, kind: str, job: str, local_time: str, message: str, running: dict[str, _Phases]
     ) -> str | None:
-        """Take a record of a job that is suspended (z), resumed (r), or goes on with fewer nodes
-        (c).
+        """Take a record that changes a run; return why it is ignored, or None.
+
+        The job is suspended (z), resumed (r), or goes on with fewer nodes (c).
         """
         phases = running.get(job)
         if phases is None:
@@ -261,7 +273,11 @@ class _PbsReader:
         return None
 
     def _parsed_run(self, values: dict[str, str], kind: str) -> _PbsRun:
-        """Build the run of an S or E record from its ``values`` (key=value)."""
+        """Return the run of an S or E record (``kind``) from its ``values`` (key=value).
+
+        Raises :class:`BadLineError`, or :class:`_NoNodesError` if exec_host holds something else
+        than nodes.
+        """
         submit_s, eligible_s, queued_s, start_s = (
             self._time(values, key) for key in ("ctime", "etime", "qtime", "start")
         )
@@ -280,6 +296,7 @@ class _PbsReader:
         text = values.get("Resource_List.nodect", str(len(nodes or (1,))))
         node_count = count_of(text.partition(":")[0], "nodes (Resource_List.nodect)")
         if nodes and len(nodes) != node_count:
+            # A single number cannot stand for several nodes.
             if place.isdecimal():
                 raise _NoNodesError(
                     f"exec_host holds something else than nodes ({place[:20]} for "
@@ -304,7 +321,9 @@ class _PbsReader:
         )
 
     def _run_needs(self, values: dict[str, str], node_count: int) -> tuple[float, int, int]:
-        """Return a run's time limit in seconds, and the numbers of its needs and use."""
+        """Return a run's time limit in seconds, and the numbers (of :class:`JobRows`) of its needs
+        and use.
+        """
         limit_s = elapsed_s(values.get("Resource_List.walltime", ""))
         queue = values.get("queue", "")[:255]
         cores, gpus = (
@@ -341,8 +360,10 @@ class _PbsReader:
 
 
 def nodes_of(source: Source, place: str) -> Sequence[int]:
-    """Return the numbers of the nodes in exec_host, exec_vnode or Cobalt's location (``place``);
-    raises :class:`ValueError`. The first block of Mira declares all nodes of its torus.
+    """Return the numbers of the nodes in ``place``: exec_host, exec_vnode or Cobalt's location.
+
+    Raises :class:`ValueError`. The first block of Mira (a box of its torus of nodes) declares all
+    nodes of the torus.
     """
     if is_block(place):
         if source.machine_nodes is None:
@@ -370,8 +391,9 @@ class ReservationRecord:
 
 
 def reservation_record(source: Source, line: str) -> ReservationRecord | None:
-    """Parse an accounting record of a reservation (B, K, F); None for all others. Raises
-    :class:`ValueError`.
+    """Return the record of a reservation (kinds B, K, F); None for all other accounting records.
+
+    Raises :class:`ValueError`.
     """
     match = _LINE.fullmatch(line)
     if match is None or match[5] not in _RESERVATION_RECORDS:
@@ -397,8 +419,9 @@ def _parse_count(values: dict[str, str], key: str) -> int:
 
 
 def _parse_hosts(place: str) -> dict[str, None]:
-    """Parse the host names in exec_host or exec_vnode, each once: "r1i0n3/0*8+r1i0n4/0" -> r1i0n3,
-    r1i0n4.
+    """Return the host names in exec_host or exec_vnode, each once.
+
+    "r1i0n3/0*8+r1i0n4/0" -> r1i0n3, r1i0n4. Raises :class:`BadLineError`.
     """
     names: dict[str, None] = {}
     for chunk in place.replace("(", "").replace(")", "").split("+"):
@@ -411,7 +434,11 @@ def _parse_hosts(place: str) -> dict[str, None]:
 
 
 def _numbered_hosts(place: str) -> list[str]:
-    """Parse ranges of node numbers: "3,7-9" -> nid00003, nid00007, nid00008, nid00009."""
+    """Return the names of nodes in ranges of their numbers: "3,7-8" -> nid00003, nid00007,
+    nid00008.
+
+    Raises :class:`BadLineError`.
+    """
     names: list[str] = []
     for piece in place.split(","):
         if len(piece) > 20:

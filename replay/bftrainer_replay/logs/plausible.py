@@ -27,10 +27,11 @@ _GRACE_S = 3600.0
 
 
 def without_outliers(source: Source, table: JobTable) -> JobTable:
-    """Leave out the few jobs whose times are further from all others than the log is long, and
-    further than 30 days; add remarks. (Not with --outliers keep.)
+    """Return the table without the few jobs dated far away from all others; add remarks.
 
-    An end that is this late is assumed to be wrong: its job counts as still running.
+    Far is further than the log of the others is long, and further than 30 days: such dates bend
+    every figure. An end that is this late is assumed to be wrong: its job counts as still running.
+    With --outliers keep, all jobs stay.
     """
     if source.options.outliers == KEEP or len(table.node_counts) < _LEAST_JOBS:
         return table
@@ -40,6 +41,7 @@ def without_outliers(source: Source, table: JobTable) -> JobTable:
     )
     first_s, last_s = _range_without_outliers(times.packed.copy())
     in_bulk = (times.packed >= first_s) & (times.packed <= last_s)
+    # A submission after the last time of all others is as wrong.
     keep = in_bulk & (table.submit_s.packed <= last_s)
     if not keep.all():
         outliers_s = times[~keep]
@@ -64,8 +66,10 @@ def without_outliers(source: Source, table: JobTable) -> JobTable:
 
 
 def _range_without_outliers(times_s: NDArray[Any]) -> tuple[float, float]:
-    """Return the first and the last time of the log without outliers: a few times at either end are
-    cut off if the gap to the rest is longer than the rest itself. The array is reordered.
+    """Return the first and the last time of the log without outliers.
+
+    A few times at either end are cut off if the gap to the rest is longer than the rest itself, and
+    than 30 days. The array is reordered.
     """
     n_times = len(times_s)
     max_outliers = max(_MAX_OUTLIERS_OF_FEW, int(_MAX_OUTLIER_SHARE * n_times))
@@ -75,10 +79,13 @@ def _range_without_outliers(times_s: NDArray[Any]) -> tuple[float, float]:
     edges_s = np.sort(np.concatenate((times_s[: max_outliers + 2], latest)))
     first, last = 0, len(edges_s) - 1
     gaps_s = np.diff(edges_s)
+    # From the end backwards, each gap may be the one before the late outliers. The rest is measured
+    # from the time after the largest possible number of early outliers.
     for k in range(len(gaps_s) - 1, max(len(gaps_s) - 1 - max_outliers, 0), -1):
         rest_s = edges_s[k] - edges_s[min(max_outliers, k)]
         if gaps_s[k] > max(LEAST_GAP_S, rest_s):
             last = k
+    # Each gap from the beginning may be the one after the early outliers.
     for k in range(min(max_outliers, last)):
         rest_s = edges_s[last] - edges_s[k + 1]
         if gaps_s[k] > max(LEAST_GAP_S, rest_s):
@@ -87,8 +94,11 @@ def _range_without_outliers(times_s: NDArray[Any]) -> tuple[float, float]:
 
 
 def with_ends(source: Source, table: JobTable) -> JobTable:
-    """End jobs without a recorded end at their time limit, if the log goes on beyond that (unless
-    ``--runaways keep``); add remarks.
+    """Return the table with an end for each job that has none but must have ended by its time
+    limit.
+
+    Such a job's limit is over before the log's end; the end is then at the limit (unless
+    ``--runaways keep``). Adds remarks, also on jobs that have neither an end nor a limit.
     """
     running = table.jobs_where(
         lambda part: np.isinf(table.end_s[part]) & ~np.isnan(table.start_s[part])
@@ -110,6 +120,7 @@ def with_ends(source: Source, table: JobTable) -> JobTable:
         (float((end - start)[np.isfinite(end)].max(initial=0.0)) for start, end, _ in table.runs()),
         default=0.0,
     )
+    # It has run longer than every job that ended, and for a day.
     is_endless = np.isnan(limit_s) & (finish_s - start_s > max(longest_s, 86400.0))
     if is_endless.any() and longest_s:
         source.remarks.append(
@@ -133,8 +144,9 @@ def _latest_time(table: JobTable) -> float:
 
 
 def _remark_on_runaways(source: Source, n_jobs: int, beyond_node_h: float) -> None:
-    """Remark on jobs without an end whose time limit was over before the end of the log, and on the
-    node-hours that they would hold beyond it.
+    """Add a remark on jobs without an end whose time limit was over before the end of the log.
+
+    ``beyond_node_h`` are the node-hours that they would hold beyond it.
     """
     if source.options.runaways == KEEP:
         consequence = f"hold {beyond_node_h:,.0f} node-hours beyond it (--runaways keep)"

@@ -38,8 +38,10 @@ class ResourceUse:
 def use_of(
     table: JobTable, start_s: float, end_s: float, outages: tuple[tuple[float, float], ...]
 ) -> ResourceUse | None:
-    """Sum the cores and devices that jobs use between two times; None if the log has no
-    allocations. A device type (``gpu:a100``) counts only if there is no total (``gpu``).
+    """Return the use of cores and devices over time between two times; None without allocations.
+
+    None if the log does not say what jobs were allocated. A device type (``gpu:a100``) counts only
+    if there is no total (``gpu``).
     """
     if len(table.all_uses) < 2:  # NO_USE alone
         return None

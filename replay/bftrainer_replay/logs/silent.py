@@ -27,12 +27,13 @@ the larger is at least this.
 def remark_on_silence(
     source: Source, idle: NodePeriods, groups: NodeGroups, service_h: float, span: TrustedSpan
 ) -> SilentNodes | None:
-    """Look for nodes that ran no job for 48 h or more, and for a quarter of the log or to its end:
-    they may have been down.
+    """Return how many nodes ran no job for so long that they may have been down, and what that
+    changes.
 
-    Return how many there are and the idle share without them, and add a remark; return None if
-    there are none. ``idle`` are periods of ``groups`` of nodes, and ``service_h`` is the node-hours
-    of the whole cluster.
+    That is 48 h or more, and a quarter of the log or until its end. The result has the idle share
+    with and without these periods, and a remark tells of it; None if there are no such nodes.
+    ``idle`` are periods of ``groups`` of nodes, and ``service_h`` is the node-hours of the whole
+    cluster.
     """
     length_ms = length_of(span)
     hours = idle.length_h
@@ -69,8 +70,10 @@ def remark_on_silence(
 
 
 def _renamed_count(silent: NodePeriods, length_ms: int) -> int:
-    """Return how many nodes seem to have been renamed: they went out of use at about the time at
-    which as many others came into use. 0 if none did. ``length_ms`` is the length of the span.
+    """Return how many nodes seem to have been renamed; 0 if none did.
+
+    Their old names went out of use at about the time at which as many other names came into use.
+    ``length_ms`` is the length of the span.
     """
     gone_at_ms = silent.since[(silent.until == length_ms) & (silent.since > 0)]
     new_at_ms = silent.until[(silent.since == 0) & (silent.until < length_ms)]

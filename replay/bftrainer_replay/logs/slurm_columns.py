@@ -96,8 +96,10 @@ class Layout:
 
 
 def recognizes(head: str) -> bool:
-    """Return whether the head of a file is sacct output: a header with Start and End, with any
-    delimiter or in columns, or lines without a header that hold times.
+    """Return whether the head of a file is sacct output.
+
+    It is with a header that has Start and End, with any delimiter or in columns; or if lines
+    without a header hold times.
     """
     lines = [line for line in head.splitlines() if line and not line.startswith("#")][:2]
     if not lines:
@@ -138,8 +140,9 @@ def header(line: str) -> Layout | None:
 
 
 def known_layout(line: str) -> Layout | None:
-    """Return the layout of a line without a header, if its times are in the columns of XDMoD or of
-    the documented command; else None.
+    """Return the layout of a line without a header, recognized by where its times are; else None.
+
+    It is that of XDMoD or of the documented command.
     """
     fields = line.split("|")
     for names in (_XDMOD, _XDMOD_BEFORE):
@@ -161,8 +164,10 @@ def known_layout(line: str) -> Layout | None:
 
 
 def layout_of(source: Source, number: int, line: str) -> Layout:
-    """Return the layout of the file whose first line is ``line``; add a remark if it is recognized
-    without a header. Raises :class:`InputFileError`, which says what to do, for an unknown layout.
+    """Return the layout of the file whose first line is ``line``: its columns and the delimiter.
+
+    Adds a remark if it is recognized without a header. Raises :class:`InputFileError`, which says
+    what to do, for an unknown layout.
     """
     if (layout := header(line)) is not None:
         return layout
@@ -203,8 +208,10 @@ def specified_layout(columns: str) -> Layout:
 
 
 def renamed(source: Source, number: int, line: str) -> Layout:
-    """Return the layout of a table whose columns ``--columns start=began,end=finished,nodes=n``
-    names; ``line`` is its header. Other columns are not read.
+    """Return the layout of a table whose columns the user names, as sacct's columns.
+
+    They are named by ``--columns start=began,end=finished,nodes=n``; ``line`` is the table's
+    header. Other columns are not read. The delimiter is the one that occurs most in the header.
     """
     sacct_name: dict[str, str] = {}  # by column
     for pair in (source.options.columns or "").split(","):

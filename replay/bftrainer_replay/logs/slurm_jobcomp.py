@@ -64,8 +64,9 @@ class _Records:
         self._has_cut_record = False  # an earlier record ended without its last keys
 
     def take(self, number: int, line: str) -> None:
-        """Take a line: append it to the record so far, or begin a new record. Raises
-        :class:`InputFileError` if the name of a job looks like a record.
+        """Take a line: append it to the record so far, or begin a new record.
+
+        Raises :class:`InputFileError` if the name of a job looks like a record.
         """
         if self._lines and self._continues_record(line):
             self._characters += len(line)
@@ -93,7 +94,10 @@ class _Records:
         self._lines = []
 
     def _continues_record(self, line: str) -> bool:
-        """Return whether the line belongs to the record so far, which still lacks its last keys."""
+        """Return whether the line belongs to the record so far, which still lacks its last keys.
+
+        A job's name may have line breaks; a record that grows beyond the limits is not continued.
+        """
         if line.startswith(_BEGIN) or not self._lines[0].startswith(_BEGIN):
             return False
         if len(self._lines) >= _MOST_LINES or self._characters > _MOST_CHARACTERS:
@@ -111,8 +115,10 @@ def _has_keys(text: str) -> bool:
 
 
 def _last_value(line: str, key: str, default: str | None = None) -> str:
-    """Return the value of ``KEY=value`` in a record, from its last occurrence, since a job's name
-    may hold others; ``default`` if there is none.
+    """Return the value of ``KEY=value`` in a record; ``default`` if there is none.
+
+    It is the last one, since a job's name, which comes before, may hold others. Without a default,
+    raises :class:`BadLineError`.
     """
     start = line.rfind(f" {key}=")
     if start < 0:
@@ -125,7 +131,10 @@ def _last_value(line: str, key: str, default: str | None = None) -> str:
 
 
 def _add_job(source: Source, line: str) -> str | None:
-    """Add the job of a record to the rows; return why it is ignored, or None. Raises ValueError."""
+    """Add the job of a record to the rows; return why it is ignored, or None.
+
+    Raises ValueError for a record that breaks the format.
+    """
     if not line.startswith("JobId="):
         raise BadLineError("does not begin with JobId=")
     source.has_state(check_state(_last_value(line, "JobState")))
@@ -138,6 +147,7 @@ def _add_job(source: Source, line: str) -> str | None:
         (submit_text, eligible_text, start_text, _last_value(line, "EndTime"))
     )
     node_count = count_of(_last_value(line, "NodeCnt"), "nodes (NodeCnt)")
+    # It has a start, and an end later than that, or none.
     has_run = not math.isnan(start_s) and (math.isnan(end_s) or start_s < end_s)
     nodes: list[str] = []
     if has_run:

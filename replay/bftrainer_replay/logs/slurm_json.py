@@ -69,6 +69,7 @@ class _Jobs:
     """
 
     def __init__(self, source: Source) -> None:
+        """Begin before the first file's list of jobs."""
         self._source = source
         self._is_in_list = False  # of jobs
         self._is_in_string = False
@@ -99,9 +100,10 @@ class _Jobs:
         return "ends within the list of jobs" if self._is_in_list else 'has no list "jobs"'
 
     def _in_piece(self, number: int, text: str) -> Iterator[tuple[int, str]]:
-        """Yield (line number, JSON text) of each job that ends in this piece, and keep the
-        beginning of a job that does not. ``text`` is the carried text with the piece on line
-        ``number``.
+        """Yield (line number, JSON text) of each job that ends in this piece of the file.
+
+        The beginning of a job that does not end in it is kept. ``text`` is the carried text (the
+        end of the piece before) with the piece on line ``number``.
         """
         self._carried = ""
         if not self._is_in_list:
@@ -150,8 +152,9 @@ class _Jobs:
             )
 
     def _end_of_list(self, rest: str) -> None:
-        """Record the end of the list of jobs, and remark on errors that Slurm may list after it;
-        only ``rest``, the rest of the piece, is searched.
+        """Note the end of the list of jobs, and remark on errors that Slurm lists after it.
+
+        Only ``rest``, the rest of the piece, is searched.
         """
         self._is_in_list = False
         self._has_ended = True
@@ -163,8 +166,10 @@ class _Jobs:
 
 
 def _add_job(source: Source, text: str, runs: JobRuns) -> str | None:
-    """Add a job to the rows; return why it is ignored, or None. Raises ValueError for one that
-    breaks the format.
+    """Add the job with this JSON text to the rows; return why it is ignored, or None.
+
+    Raises ValueError for one that breaks the format. ``runs`` recognizes several records of one
+    job.
     """
     job = _parsed_job(text)
     if source.is_of_another(_text_field(job, "cluster"), _text_field(job, "user")):
@@ -181,6 +186,7 @@ def _add_job(source: Source, text: str, runs: JobRuns) -> str | None:
         end_s = math.inf
         source.rows.runs_at(start_s, _slurm_number(times.get("elapsed")))
     elif never_started(state):
+        # It waits, or was canceled while it waited.
         start_s, end_s = math.nan, math.inf
     job_id = str(job.get("job_id", ""))[:40]
     if job_id and source.rows.settles(job_id, start_s, end_s):
@@ -205,6 +211,7 @@ def _add_job(source: Source, text: str, runs: JobRuns) -> str | None:
         end_s,
         node_count,
         rows.ids(nodes),
+        # Slurm's limits are in minutes.
         limit_s=60 * _slurm_number(times.get("limit")),
         needs=needs,
         use=use,
@@ -290,8 +297,10 @@ def _submission_id(job: dict[str, Any], job_id: str) -> str:
 
 
 def _slurm_number(value: object) -> float:
-    """Return a number that Slurm writes as 5 or, in newer versions, as {"set": true, "number": 5};
-    NaN where it is not set, infinity for "infinite".
+    """Return a number of Slurm; NaN where it is not set, infinity for "infinite".
+
+    Slurm writes it as 5 or, in newer versions, as {"set": true, "number": 5}. Raises
+    :class:`BadLineError`.
     """
     if isinstance(value, dict):
         if value.get("infinite") is True:
@@ -334,8 +343,9 @@ def _tres_list(job: dict[str, Any], key: str) -> list[dict[str, Any]]:
 
 
 def _tres_text(job: dict[str, Any], key: str) -> str:
-    """Write the TRES of a job as sacct does in text (``cpu=8,gres/gpu=2``); ``key`` is "allocated"
-    or "requested".
+    """Return the TRES of a job as sacct writes them in text: ``cpu=8,gres/gpu=2``.
+
+    ``key`` is "allocated" or "requested".
     """
     words = []
     for resource in _tres_list(job, key):

@@ -62,6 +62,7 @@ class RecordLines:
     """
 
     def __init__(self, layout: Layout, text_columns: tuple[str, ...] = FREE_TEXT) -> None:
+        """Work out from the layout which columns may hold line breaks; no line is read yet."""
         self._layout = layout
         self._n_fields = len(layout.names)
         text_indices = [k for k, name in enumerate(layout.names) if name in text_columns]
@@ -78,10 +79,10 @@ class RecordLines:
         return self._unfinished is not None
 
     def record(self, path: Path, number: int, line: str) -> tuple[int, str] | None:
-        """Take a line; return the record that it completes, with the number of its first line, or
-        None if more lines are missing.
+        """Take a line; return the record that it completes, or None if more lines are missing.
 
-        Raises :class:`InputFileError` for lines of a text that may look like jobs.
+        A record is (number of its first line, text). Raises :class:`InputFileError` for lines of a
+        text that may look like jobs.
         """
         if self._unfinished is not None:
             return self._append_line(self._unfinished, path, line)
@@ -106,8 +107,10 @@ class RecordLines:
     def _append_line(
         self, unfinished: _Unfinished, path: Path, line: str
     ) -> tuple[int, str] | None:
-        """Append a line to the unfinished record; return the record if it is now complete. Raises
-        :class:`InputFileError` if the line cannot belong to the record.
+        """Append a line to the unfinished record; return the record if it is now complete, else
+        None.
+
+        Raises :class:`InputFileError` if the line cannot belong to the record.
         """
         text = f"{unfinished.text}\n{line}"
         unfinished.lines += 1
@@ -129,8 +132,8 @@ class RecordLines:
         return unfinished.number, text
 
     def _unfinished_problem(self, text: str) -> str:
-        """Say what is wrong with an unfinished record, of which ``text`` was read, that no line
-        completes.
+        """Return what is wrong with an unfinished record that no line completes; ``text`` was read
+        of it.
         """
         if self._layout.delimiter != "|":
             return "has a quote that is not closed, expected the complete table"
@@ -148,8 +151,10 @@ class RecordLines:
         return text.count("|") + 1
 
     def _is_open(self, text: str) -> bool:
-        """Return whether the record goes on in the next line: in CSV, within quotes; between bars,
-        if it breaks off within or after the first column of text.
+        """Return whether the record goes on in the next line.
+
+        In CSV, it does within quotes; between bars, if it breaks off within or after the first
+        column of text.
         """
         if self._layout.delimiter != "|":
             return '"' in text and _has_open_quote(text, self._layout.delimiter)
@@ -163,6 +168,8 @@ class RecordLines:
     def _continues_last_column(self, line: str) -> bool:
         """Return whether the line is no record, but the rest of a text in the last column of the
         record before it.
+
+        Such a record is complete before its text ends, so that only the next line can tell.
         """
         if (
             not self._ends_with_text

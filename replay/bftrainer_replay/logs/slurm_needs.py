@@ -31,8 +31,10 @@ _LIMITS = ("assoc", "qos", "max")
 
 
 def block_of(reason: str) -> Block:
-    """Classify the reason for which sacct says that a job waits ("QOSMaxJobsPerUserLimit" ->
-    LIMIT). sacct keeps a job's last reason other than Priority and Resources.
+    """Return why a job cannot start on any node, from the reason that sacct gives for its wait.
+
+    "QOSMaxJobsPerUserLimit" is LIMIT. Reasons that only say that nodes are taken, such as Priority,
+    are none. sacct keeps a job's last reason other than Priority and Resources.
     """
     word = reason.strip().lower()
     if word in _NO_BLOCK:
@@ -46,8 +48,9 @@ def block_of(reason: str) -> Block:
 
 
 def limit_s(text: str) -> float:
-    """Parse a time limit, in minutes (TimelimitRaw) or as ``10-13:27:06`` (Timelimit), in seconds;
-    infinite without a limit, NaN if not recorded.
+    """Return a time limit in seconds; infinite without a limit, NaN if not recorded.
+
+    The text is in minutes (TimelimitRaw) or like ``10-13:27:06`` (Timelimit).
     """
     word = text.strip()
     if word.isdecimal() and len(word) <= 9:
@@ -58,8 +61,9 @@ def limit_s(text: str) -> float:
 
 
 def elapsed_s(text: str) -> float:
-    """Parse ``[days-][hours:]minutes:seconds`` in seconds; NaN for anything else
-    (``Partition_Limit``, empty).
+    """Return ``[days-][hours:]minutes:seconds`` in seconds; NaN for any other text.
+
+    Other texts are, for example, ``Partition_Limit`` and an empty one.
     """
     match = _ELAPSED.fullmatch(text)
     if not match:
@@ -77,9 +81,10 @@ def needs_of(
     account: str = "",
     qos: str = "",
 ) -> JobNeeds:
-    """Return what a job asks of each of its ``nodes`` nodes; ``tres`` is ReqTRES, such as
-    ``billing=8,cpu=8,gres/gpu=2,node=1``. Raises :class:`BadLineError` for a partition or a
-    constraint that cannot be a name.
+    """Return what a job asks of each of its ``nodes`` nodes, and why it waits.
+
+    ``tres`` is ReqTRES, such as ``billing=8,cpu=8,gres/gpu=2,node=1``. Raises :class:`BadLineError`
+    for a partition or a constraint that cannot be a name.
     """
     if (
         not partition.isascii()
@@ -108,7 +113,11 @@ def use_of(tres: str, nodes: int) -> JobUse:
 
 
 def _each_node(tres: str, nodes: int) -> tuple[float, tuple[tuple[str, float], ...]]:
-    """Parse TRES: return the cores and the (device, count) pairs of each of ``nodes`` nodes."""
+    """Return the cores and the (device, count) pairs of each of ``nodes`` nodes, from a text of
+    TRES.
+
+    TRES are the totals of a job over all its nodes.
+    """
     cores, devices = 0.0, {}
     for device, count in _PAIR.findall(tres[:4096]):
         per_node = int(count) / max(nodes, 1)

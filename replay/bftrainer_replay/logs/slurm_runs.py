@@ -37,6 +37,7 @@ class JobRuns:
 
     def __init__(self) -> None:
         # Parallel arrays over the records: what follows the order of submissions, hash, time.
+        """Begin without records."""
         self._numbers, self._id_hashes, self._submits_s = array("d"), array("q"), array("d")
         self._ended_for_rerun: set[int] = set()  # hashes
         self._parents: set[int] = set()  # hashes of the ids of arrays and heterogeneous jobs
@@ -53,11 +54,11 @@ class JobRuns:
         end_s: float,
         number: str | None = None,
     ) -> float:
-        """Add a record; return the time from which the job had the record's nodes, which is later
-        than its start if its nodes were changed.
+        """Add a record; return the time from which the job had the record's nodes.
 
-        ``number`` is an id that follows the order of submissions: by default ``job_id`` without the
-        task of an array or the part of a heterogeneous job.
+        This is later than its start if its nodes were changed. ``number`` is an id that follows the
+        order of submissions: by default ``job_id`` without the task of an array or the part of a
+        heterogeneous job.
         """
         # A record that a change of nodes closed is a part of a run, not a run of its own.
         if state == RESIZING and math.isfinite(end_s):
@@ -87,10 +88,10 @@ class JobRuns:
         return start_s
 
     def repeated_ids(self) -> int:
-        """Return the number of records with a job id that Slurm cannot have written: a further
-        record of a job that no requeue or change of nodes explains, or a record with the id of an
-        array or heterogeneous job whose tasks or parts have records of their own.
+        """Return the number of records with a job id that Slurm cannot have written.
 
+        That is a further record of a job that no requeue or change of nodes explains, or a record
+        with the id of an array or heterogeneous job whose tasks or parts have records of their own.
         Such records can come from line breaks in a job's name: text of a user that looks like a
         record.
         """
@@ -101,14 +102,17 @@ class JobRuns:
         return int((n_records - 1)[~was_rerun].sum() + n_records[has_parts].sum())
 
     def remark(self, source: Source) -> None:
-        """Warn if the log lacks runs that ended by a requeue; remark if the log does not tell
-        whether it lacks any. Set the source's share of missing ids.
+        """Warn if the log lacks runs that ended by a requeue; remark if it does not tell.
+
+        sacct without -D leaves out all runs before the last requeue. Sets the source's share of
+        missing ids.
         """
         source.missing_ids = missing_share(np.frombuffer(self._numbers, dtype=np.float64))
         hashes = np.frombuffer(self._id_hashes, dtype=np.int64)
         if not len(hashes) or self._has_several_runs(hashes):
             return  # sacct ran with -D
         n_resubmitted = self._resubmitted_count()
+        # With more, ids do not follow the order of submissions, and tell nothing.
         if 0 < n_resubmitted <= max(1, _MOST_SHARE * len(hashes)):
             jobs_were = f"{n_resubmitted:,} jobs were" if n_resubmitted > 1 else "1 job was"
             source.warnings.append(
@@ -130,8 +134,9 @@ class JobRuns:
         return changed_s if changed_s > start_s else start_s
 
     def _has_several_runs(self, hashes: NDArray[np.int64]) -> bool:
-        """Return whether the log has both a run that a requeue ended and another run of the same
-        job.
+        """Return whether the log has several runs of a job, one of which a requeue ended.
+
+        Then sacct ran with -D, which lists all runs.
         """
         if self._has_requeued:
             return True
@@ -142,11 +147,10 @@ class JobRuns:
         return bool((n_runs > 1).any())
 
     def _resubmitted_count(self) -> int:
-        """Return the number of jobs that were submitted clearly after a job with a higher id: ids
-        ascend, so they were requeued.
+        """Return the number of jobs that were submitted clearly after a job with a higher id.
 
-        Jobs submitted before the first end in the log do not count: their earlier runs were before
-        the log.
+        Ids ascend, so these jobs were requeued, which gave them a new submit time. Jobs submitted
+        before the first end in the log do not count: their earlier runs were before the log.
         """
         numbers = np.frombuffer(self._numbers, dtype=np.float64)
         submits_s = np.frombuffer(self._submits_s, dtype=np.float64)

@@ -58,6 +58,7 @@ class _Reader:
     """
 
     def __init__(self, source: Source) -> None:
+        """Begin before the first line; columns named by --columns are known already."""
         self._source = source
         self._columns: _Columns | None = None  # None: before the first header
         self._lines: RecordLines | None = None  # as above
@@ -68,8 +69,9 @@ class _Reader:
             self._begin_layout(slurm_columns.specified_layout(self._named_columns))
 
     def take(self, number: int, line: str) -> None:
-        """Take a line of the file, which is a header, a record, or a part of a record with line
-        breaks; add the job of every record that it completes.
+        """Take a line of the file; add the job of every record that it completes.
+
+        A line is a header, a record, or a part of a record with line breaks.
         """
         if self._lines is None or not self._lines.is_unfinished:
             if not line or line.startswith("#"):
@@ -89,8 +91,9 @@ class _Reader:
             self._take_record(*record)
 
     def _begin_with(self, number: int, line: str) -> bool:
-        """Begin the table with its first line, which shows the layout; return whether the line is a
-        header, not a job.
+        """Begin the table with its first line; return whether the line is a header, not a job.
+
+        The line shows the layout: which columns the table has.
         """
         layout_of = slurm_columns.renamed if self._named_columns else slurm_columns.layout_of
         layout = layout_of(self._source, number, line)
@@ -101,7 +104,7 @@ class _Reader:
 
     def finish(self) -> None:
         """Take the end of the file: add the record that is still incomplete, and remarks on the
-        whole log.
+        log.
         """
         if self._lines is not None and (record := self._lines.rest()) is not None:
             self._take_record(*record)
@@ -131,7 +134,9 @@ class _Reader:
 
     def _repeated_header(self, number: int, line: str) -> None:
         """Take a header after the first, as in a file to which months were written one after
-        another; if its columns differ, they hold for the records that follow.
+        another.
+
+        If its columns differ, they hold for the records that follow.
         """
         self._source.tally.read += 1
         self._source.tally.ignore("repeated headers")
@@ -165,6 +170,7 @@ class _Columns:
     """
 
     def __init__(self, source: Source, layout: Layout, runs: JobRuns) -> None:
+        """Find the position of each column in this layout; raises :class:`UserError`."""
         slurm_columns.check(source, layout)
         self._source, self._layout, self._runs = source, layout, runs
         self._rows, self._clock = source.rows, source.clock
@@ -236,11 +242,10 @@ class _Columns:
         self._limited: Counter[str] = Counter()
 
     def job(self, line: str) -> str | None:
-        """Add the job of a record to the rows; if the record stands for waiting tasks of an array,
-        add a job per task.
+        """Add the job of a record to the rows; return why the record is ignored, or None.
 
-        Return why the record is ignored, or None. Raises ValueError for a record that breaks the
-        format.
+        If the record stands for waiting tasks of an array, a job is added per task. Raises
+        ValueError for a record that breaks the format.
         """
         fields = self._split_record(line)
         job_id = fields[self._id]
@@ -288,8 +293,10 @@ class _Columns:
         return None
 
     def _split_record(self, line: str) -> list[str]:
-        """Split a record into its fields; add an empty one for columns that the table lacks, and
-        the job's cores and GPUs as one TRES text if the table has columns for them.
+        """Return the fields of a record, and some more that the table may lack.
+
+        An empty one stands for all columns that the table lacks; the job's cores and GPUs follow as
+        one TRES text if the table has columns for them.
         """
         fields = self._layout.split(line)
         if len(fields) != self._n_columns:
@@ -302,8 +309,9 @@ class _Columns:
     def _job_times(
         self, fields: list[str], elapsed_s: float | None
     ) -> tuple[float, float, float, float]:
-        """Return the job's submit, eligible, start and end time. In a table with columns ``wait``
-        and ``run``, start and end follow from these durations.
+        """Return the job's submit, eligible, start and end time, in seconds since 1970 (NaN: none).
+
+        In a table with columns ``wait`` and ``run``, start and end follow from these durations.
         """
         submit_s, eligible_s, start_s, end_s = self._clock.in_order(
             (
@@ -324,9 +332,11 @@ class _Columns:
     def _times_in_state(
         self, state: str, start_s: float, end_s: float, elapsed_s: float | None
     ) -> tuple[float, float]:
-        """Return start and end of a job in this state: the end of a running job is infinite; a job
-        that never started has no start (NaN), and an infinite end. A running job extends the log to
-        the time that it has reached by its elapsed time.
+        """Return start and end of a job as its state has them.
+
+        The end of a running job is infinite; a job that never started has no start (NaN), and an
+        infinite end. A running job extends the log to the time that it has reached by its elapsed
+        time.
         """
         if is_running(state, end_s):
             self._rows.runs_at(start_s, elapsed_s)
@@ -336,10 +346,10 @@ class _Columns:
         return start_s, end_s
 
     def _node_count(self, nodes: Sequence[int] | None, shared: _Shared, has_run: bool) -> int:
-        """Return the number of nodes that the job held or asks for: that of the column or, without
-        one, of the node list.
+        """Return the number of nodes that the job held or asks for.
 
-        Raises :class:`BadLineError` if the job ran and its node list has another number.
+        It is that of the column or, without one, of the node list. Raises :class:`BadLineError` if
+        the job ran and its node list has another number.
         """
         count = len(nodes or ()) if self._counts_names else shared.node_count
         if nodes is not None and has_run and len(nodes) != count:
@@ -349,8 +359,10 @@ class _Columns:
         return count
 
     def _take_tasks(self, job_id: str, n_tasks: int, has_run: bool) -> None:
-        """Reserve memory for the waiting tasks of an array that one record stands for; raise
-        :class:`BadLineError` if the record has run, since a task that ran has its own.
+        """Reserve memory for the waiting tasks of an array that one record stands for.
+
+        Raises :class:`BadLineError` if the record has run, since a task that ran has a record of
+        its own.
         """
         if has_run:
             raise BadLineError(
@@ -361,8 +373,8 @@ class _Columns:
         self._rows.take_room(3 * n_tasks, 0)
 
     def _count_facts(self, fields: list[str], shared: _Shared, has_run: bool) -> None:
-        """Count jobs started by backfill and jobs that wait because of a limit, for the remarks in
-        :meth:`finish`.
+        """Count jobs started by backfill, and jobs that wait because of a limit, for the remarks at
+        the end.
         """
         if has_run and self._has_flags:
             self._n_started += 1
@@ -371,8 +383,10 @@ class _Columns:
             self._limited[fields[self._qos]] += 1
 
     def _read_shared(self, texts: tuple[str, ...]) -> _Shared:
-        """Parse the fields that many jobs have in common, and keep the result for records with the
-        same texts.
+        """Return the fields that many jobs have in common, parsed once for records with the same
+        texts.
+
+        ``texts`` are these fields in the order of ``self._shared``.
         """
         nodes, state, limit, partition, reason, requested, constraint, allocated, account, qos = (
             texts
@@ -417,8 +431,9 @@ class _Columns:
             )
 
     def _remark_on_texts(self, columns: str) -> None:
-        """Remark that text of users in these columns can look like records; make it a warning if
-        job ids repeat, a sign that some did.
+        """Add a remark that text of users in these columns can look like records.
+
+        It is a warning if job ids repeat, a sign that some did.
         """
         repeated = self._runs.repeated_ids()
         if repeated:
@@ -441,10 +456,10 @@ class _Columns:
         return None if math.isnan(seconds) else seconds
 
     def _rejoined_fields(self, fields: list[str]) -> list[str]:
-        """Join fields of a record that has too many: sacct does not escape bars, so surplus ones
-        belong to the free-text column, if there is exactly one.
+        """Return the fields of a record that has too many, with surplus ones joined.
 
-        Raises :class:`BadLineError` if the record cannot be repaired.
+        sacct does not escape bars, so surplus fields belong to the free-text column, if there is
+        exactly one. Raises :class:`BadLineError` if the record cannot be repaired.
         """
         has_empty_last = len(fields) == self._n_columns + 1 and fields[-1] == ""
         if has_empty_last and (self._has_trailing_bar or self._free is None):
@@ -462,8 +477,10 @@ class _Columns:
         return [*fields[: self._free], text, *fields[text_end:]]
 
     def _node_numbers(self, text: str, has_run: bool) -> Sequence[int]:
-        """Return the numbers of the nodes in a node list; none for a job that did not run. Raises
-        :class:`BadLineError` for a job that ran without nodes.
+        """Return the numbers of the nodes in a node list; none for a job that did not run.
+
+        Short lists are cached, as many jobs have the same. Raises :class:`BadLineError` for a job
+        that ran without nodes.
         """
         if not has_run:
             return ()  # some versions name nodes for canceled jobs
@@ -481,8 +498,10 @@ class _Columns:
 
 
 def _parse_duration(text: str, column: str) -> float:
-    """Parse a duration in seconds or as ``[days-][hours:]minutes:seconds``; NaN where there is
-    none. Raises :class:`BadLineError`, which names the ``column``.
+    """Return a duration in seconds; NaN where there is none.
+
+    The text is in seconds, or like ``[days-][hours:]minutes:seconds``. Raises
+    :class:`BadLineError`, which names the ``column``.
     """
     if text.strip() in NO_TIME:
         # As a time, 0 stands for none; as a duration, it is a value.
@@ -496,7 +515,9 @@ def _parse_duration(text: str, column: str) -> float:
 
 
 def _tres_text(cores: str, gpus: str) -> str:
-    """Write a job's numbers of cores and GPUs as sacct does in AllocTRES: ``cpu=8,gres/gpu=2``."""
+    """Return a job's numbers of cores and GPUs as sacct has them in AllocTRES:
+    ``cpu=8,gres/gpu=2``.
+    """
     pairs = (("cpu", cores), ("gres/gpu", gpus))
     return ",".join(
         f"{name}={count_of(text.strip(), name)}"

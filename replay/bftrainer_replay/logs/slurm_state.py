@@ -55,8 +55,9 @@ def _state_of_number(text: str) -> str:
 
 
 def check_state(text: str) -> str:
-    """Return the name of the state alone ("CANCELLED by 1000" -> CANCELLED); raises
-    :class:`BadLineError` for an unknown state.
+    """Return the name of a state alone ("CANCELLED by 1000" -> CANCELLED), from its text or number.
+
+    Raises :class:`BadLineError` for an unknown state.
     """
     if text.isdecimal() and len(text) < 10:
         text = _state_of_number(text)

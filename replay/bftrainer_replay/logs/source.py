@@ -124,8 +124,10 @@ class Source:
         return f"{self.path} and {n_others} more" if n_others else str(self.path)
 
     def is_of_another(self, cluster: str, user: str) -> bool:
-        """Return whether a job is of another cluster than that of --cluster. Note the cluster and
-        the user of a job that is not; an empty text stands for an unknown one.
+        """Return whether a job is of another cluster than that of --cluster.
+
+        The cluster and the user of a job that is not are noted; an empty text stands for an unknown
+        one.
         """
         if cluster and self.options.cluster not in (None, cluster):
             return True
@@ -145,8 +147,10 @@ class Source:
             self.states.add(state)
 
     def check_whose(self) -> None:
-        """Check that the jobs are of one cluster, else raise :class:`UserError`; warn if all are of
-        one user.
+        """Raise :class:`UserError` if the jobs are of several clusters; warn if all are of one
+        user.
+
+        With one user's jobs only, the nodes of all others look idle.
         """
         if self.options.cluster is not None and not self.clusters:
             raise UserError(

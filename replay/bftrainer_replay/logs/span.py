@@ -45,8 +45,10 @@ class TrustedSpan:
 
 
 def span_of(source: Source, table: JobTable) -> TrustedSpan:
-    """Return the span of the log to use and the outages in it, as the options specify or as
-    guessed; add remarks to ``source``.
+    """Return the part of the log to trust, and the outages in it; add remarks to ``source``.
+
+    Both are as the options specify, or guessed: ``auto`` takes time without a running job, although
+    one waits, for an outage.
     """
     start_s, end_s = _to_trust(source, table)
     texts = source.options.outages
@@ -101,8 +103,10 @@ class _RecordedSpan:
 
 
 def _to_trust(source: Source, table: JobTable) -> tuple[float, float]:
-    """Return start and end of the recorded span without the edges at which the log lacks jobs; add
-    remarks. Raises :class:`UserError` if nothing is left.
+    """Return start and end of the recorded time, less the edges at which the log lacks jobs.
+
+    These edges are called warm-up and cool-down. Adds remarks. Raises :class:`UserError` if nothing
+    is left.
     """
     recorded = _recorded_span(source, table)
     warm_s, cool_s = _edges_s(source, table, recorded)
@@ -155,6 +159,7 @@ def _recorded_span(source: Source, table: JobTable) -> _RecordedSpan:
     # after its last time, when few of its jobs still run: such a log ends at its last time.
     mean_busy = _mean_busy(table, begin_s, finish_s)
     taken_s = source.rows.until_s
+    # Many jobs still run: the log was taken while the cluster worked on.
     ends_when_taken = finish_s < taken_s and _unfinished_nodes(table) >= mean_busy / 2
     if ends_when_taken:
         finish_s = taken_s
@@ -205,8 +210,11 @@ def _busy_right_before(table: JobTable, at_s: float) -> int:
 
 
 def _edges_s(source: Source, table: JobTable, recorded: _RecordedSpan) -> tuple[float, float]:
-    """Return the seconds of warm-up and cool-down, as the options say or as guessed: an edge is cut
-    off where fewer than half as many nodes are busy as on average.
+    """Return the seconds to cut off at the beginning (warm-up) and at the end (cool-down) of the
+    log.
+
+    They are as the options say; else an edge is cut off where fewer than half as many nodes are
+    busy as on average, because jobs seem to be missing there.
     """
     few_busy = recorded.mean_busy / 2
     run_times = Times.from_parts(
@@ -214,6 +222,7 @@ def _edges_s(source: Source, table: JobTable, recorded: _RecordedSpan) -> tuple[
         for starts, ends, _ in table.runs()
     )
     long_run_s = float(np.percentile(run_times.packed, 99, overwrite_input=True))
+    # Nearly all jobs run for no longer, with two limits to what is cut off (see the module).
     guess_s = math.floor(min(long_run_s, LONGEST_GUESS_H * 3600, recorded.length_s / 10))
     warm_s = cool_s = 0.0
     if source.options.warm_up_h is not None:
@@ -231,8 +240,9 @@ def _edges_s(source: Source, table: JobTable, recorded: _RecordedSpan) -> tuple[
 def _remark_on_thin_edge(
     source: Source, table: JobTable, recorded: _RecordedSpan, name: str, at_s: float, option: str
 ) -> None:
-    """Remark if few nodes are busy at an edge whose place was guessed: the edge ``name`` at
-    ``at_s``, which ``option`` moves.
+    """Add a remark if few nodes are busy at an edge of the part of the log that is used.
+
+    ``name`` is the edge, ``at_s`` its place, which was guessed, and ``option`` moves it.
     """
     busy = _busy_right_after(table, at_s)
     if busy < recorded.mean_busy / 2:
@@ -265,8 +275,9 @@ def _specified_outage(source: Source, text: str) -> tuple[float, float]:
 
 
 def _empty_spans(table: JobTable, start_s: float, end_s: float) -> tuple[list[Span], list[Span]]:
-    """Return the spans of an hour or more in which no job runs, as two lists: those in which some
-    job waits for all of the last hour (likely outages), and the others.
+    """Return the times of an hour or more in which no job runs: likely outages, and others.
+
+    In a likely outage, some job waits for all of the last hour.
     """
     likely_outages: list[Span] = []
     quiet: list[Span] = []
@@ -283,8 +294,9 @@ def _empty_spans(table: JobTable, start_s: float, end_s: float) -> tuple[list[Sp
 
 
 def _remarks_on_quiet(spans: list[Span], length_s: float) -> list[str]:
-    """Return a remark if spans in which no job runs or waits are much of the log, which is
-    ``length_s`` long; in a log without waits, an outage looks like such a span.
+    """Return a remark if no job runs or waits for much of the log; empty if that is not so.
+
+    The log is ``length_s`` long. In a log without waits, an outage looks like such a span.
     """
     quiet_h = sum(end - start for start, end in spans) / 3600
     if 3600 * quiet_h <= _QUIET_SHARE * length_s:
@@ -300,6 +312,7 @@ def _remarks_on_quiet(spans: list[Span], length_s: float) -> list[str]:
 
 def _gaps_without_jobs(table: JobTable, start_s: float, end_s: float) -> list[Span]:
     """Return the parts of [start_s, end_s] in which no job runs."""
+    # Without them, there would be no gap before the first job or after the last.
     edges = np.array([(start_s, end_s), (start_s, end_s)])  # two periods without length
     busy = [
         _merged_periods(np.clip((starts, ends), start_s, end_s)) for starts, ends, _ in table.runs()
@@ -310,8 +323,9 @@ def _gaps_without_jobs(table: JobTable, start_s: float, end_s: float) -> list[Sp
 
 
 def _merged_periods(periods: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Merge periods (a row of starts, a row of ends) that overlap or touch; return them in order of
-    time.
+    """Return periods (a row of starts, a row of ends), merged where they overlap or touch.
+
+    They are in order of time.
     """
     starts, ends = periods[:, np.argsort(periods[0], kind="stable")]
     latest_ends = np.maximum.accumulate(ends)

@@ -54,7 +54,7 @@ def recognizes(head: str) -> bool:
 
 
 def read(source: Source) -> None:
-    """Read the header and add all rows as jobs."""
+    """Read the header of an SWF log, and add all rows as jobs."""
     tally = source.tally
     header: dict[str, int] = {}
     reader: _Rows | None = None
@@ -67,12 +67,15 @@ def read(source: Source) -> None:
         reader = reader or _Rows(source, header)  # the header is complete at the first row
         tally.take(number, line, reader.row, line)
     if reader is not None:
+        # A log of a part of the jobs has gaps in its job numbers.
         source.missing_ids = missing_share(np.frombuffer(reader.ids, dtype=np.float64))
 
 
 def _header_line(source: Source, header: dict[str, int], number: int, line: str) -> None:
-    """Read a comment of the header: keep ``UnixStartTime``, ``MaxNodes`` and ``MaxProcs``, and
-    remark if the log was cleaned.
+    """Read a comment of the header; keep ``UnixStartTime``, ``MaxNodes`` and ``MaxProcs``.
+
+    They are added to ``header`` by their names in lower case. A remark tells if the log was
+    cleaned, that is, if jobs were removed.
     """
     match = _HEADER.match(line.strip())
     if not match:
@@ -88,8 +91,10 @@ def _header_line(source: Source, header: dict[str, int], number: int, line: str)
 
 
 def _header_number(where: str, name: str, value: str) -> int:
-    """Parse the whole number that a header value begins with, such as ``1,152``, ``128 (4 of them
-    for logins)`` or ``1.0e3``; 0 if it is not known (``-1``).
+    """Return the whole number that a header's value begins with; 0 if it is not known (``-1``).
+
+    Such values are ``1,152``, ``128 (4 of them for logins)`` or ``1.0e3``. ``where`` is the file
+    and line. Raises :class:`InputFileError`.
     """
     match = _NUMBER.match(value)
     if not value or value.casefold().startswith(_UNKNOWN_WORDS):
@@ -108,6 +113,7 @@ class _Rows:
     """
 
     def __init__(self, source: Source, header: dict[str, int]) -> None:
+        """Take the sizes of the cluster and of a node from the options or the header."""
         self._source = source
         self._zero_s = float(header.get("unixstarttime", 0))
         nodes, processors = header.get("maxnodes", 0), header.get("maxprocs", 0)
@@ -136,7 +142,9 @@ class _Rows:
         if len(fields) < 18:
             raise BadLineError(f"has {len(fields)} fields, expected 18")
         submit_offset_s, wait_s, run_s, used, requested = (
-            _parse_number(fields[k]) for k in (1, 2, 3, 4, 7)
+            # Fields 2 to 5, and 8: submit time, wait, run time, used and requested processors.
+            _parse_number(fields[k])
+            for k in (1, 2, 3, 4, 7)
         )
         _check_durations(run_s, wait_s)
         nodes = self._node_list(fields)
@@ -145,7 +153,9 @@ class _Rows:
             return "without processors"
         node_count = len(nodes) if nodes else -(-math.ceil(processors) // self._per_node)
         if len(self.ids) < _MOST_IDS:
+            # Field 1: the job's number.
             self.ids.append(_parse_number(fields[0]))
+        # Field 12: the user.
         self._source.belongs_to(_text_or_empty(fields[11]))
         submit_s = math.nan
         if submit_offset_s >= 0:  # from the log's UnixStartTime on
@@ -153,6 +163,7 @@ class _Rows:
         if math.isnan(submit_s):
             raise BadLineError(f"invalid submit time {submit_offset_s:g}")
         start_s = submit_s + max(wait_s, 0.0)
+        # Field 9: the requested time.
         limit_s = _parse_number(fields[8])
         if limit_s > 0:
             self._source.facts.add(JobFact.TIME_LIMIT)
@@ -168,8 +179,9 @@ class _Rows:
         return None
 
     def _node_list(self, fields: list[str]) -> Sequence[int] | None:
-        """Return the numbers of the nodes in the 19th field, an extension of some logs; None for a
-        row without it.
+        """Return the numbers of the nodes in the 19th field, an extension of some logs.
+
+        None for a row without it. Raises :class:`BadLineError` for something else in that field.
         """
         if len(fields) == 18:
             return None
@@ -180,10 +192,13 @@ class _Rows:
         return self._node_ids(fields[18])
 
     def _needs_and_use(self, fields: list[str], cores: float, *, is_named: bool) -> tuple[int, int]:
-        """Return the numbers (of :class:`JobRows`) of a job's needs and its use, ``cores`` on each
-        node. Without node names (``is_named``), partition and processors say nothing of the nodes
-        that the job needs, so they are no needs.
+        """Return the numbers (of :class:`JobRows`) of what a job needs and uses, ``cores`` on each
+        node.
+
+        Without node names (``is_named``), partition and processors say nothing of the nodes that
+        the job needs, so they are no needs.
         """
+        # Field 13: the group.
         group = _text_or_empty(fields[12])[:40]
         account = f"group {group}" if group else ""
         if is_named:
@@ -196,6 +211,7 @@ class _Rows:
         its queue (-1: not known), and its processors.
         """
         partition = ""
+        # Field 16 is the partition, field 15 the queue.
         if fields[15] != "-1":
             partition = f"partition {fields[15]}"
         elif fields[14] != "-1":
@@ -214,8 +230,9 @@ class _Rows:
         return numbers
 
     def _node_ids(self, text: str) -> Sequence[int]:
-        """Parse a list of nodes that has an id per processor: {1241,1241,1240} -> the numbers of
-        node1241 and node1240.
+        """Return the numbers of the nodes in a list that has an id per processor.
+
+        {1241,1241,1240} gives those of node1241 and node1240. Raises :class:`BadLineError`.
         """
         if not text.endswith("}"):
             raise BadLineError(f"{text[:40]!r} is not a list of nodes like {{1,2,3}}")

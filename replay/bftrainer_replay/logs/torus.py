@@ -29,11 +29,10 @@ def is_block(text: str) -> bool:
 
 
 def nodes_of_block(text: str) -> list[str]:
-    """Return the nodes of a block of Mira, such as MIR-48840-7BB71-512: the nodes of a box between
-    two corners of the torus, named by their coordinates.
+    """Return the names of the nodes of a block of Mira, such as MIR-48840-7BB71-512.
 
-    Raises :class:`BadLineError` if the box does not have the number of nodes at the end of the
-    name.
+    A block is a box between two corners of the torus; a node is named by its coordinates. Raises
+    :class:`BadLineError` if the box does not have the number of nodes at the end of the name.
     """
     match = _BLOCK.fullmatch(text)
     if not match:

@@ -90,7 +90,10 @@ class _Watched:
 
 
 def watch(holders: Path, lease_s: float) -> None:
-    """Play all fragments of a pilot until there has been none for ``ENDS_AFTER_S``."""
+    """Play all fragments of a pilot until there has been none for ``ENDS_AFTER_S``.
+
+    A fragment is a node that the pilot holds, with a folder in ``holders``.
+    """
     last_active_s = last_sweep_s = time.monotonic()
     watched: dict[str, _Watched] = {}
     while time.monotonic() - last_active_s < ENDS_AFTER_S:
@@ -127,9 +130,11 @@ def make_mark(folder: Path, name: str, text: str = "") -> None:
 
 
 def play(folder: Path, lease_s: float, watched: _Watched) -> None:
-    """Play one poll of a fragment. A new fragment is marked ready; once it is preempted or
-    released, or its lease has lapsed, its workers are killed and it is marked gone. Workers of a
-    preempted fragment may save first: ``watched`` keeps their time from poll to poll.
+    """Play one poll of a fragment: mark it ready, or end it if it is time.
+
+    It ends once it is preempted (its idle time in the log is over) or released, or the pilot has
+    not renewed its lease: its workers are killed, and it is marked gone. Workers of a preempted
+    fragment may save first: ``watched`` keeps their time from poll to poll.
     """
     try:
         ends_s = float(json.loads((folder / "fragment.json").read_bytes())["ends_s"])
@@ -141,6 +146,7 @@ def play(folder: Path, lease_s: float, watched: _Watched) -> None:
     # The first reason counts: workers of a preempted fragment may save, whatever else holds.
     if time.time() >= ends_s:
         reason = "preempted"
+    # Renewals are up to ``lease_s / RENEWALS`` apart, and may come a little late.
     elif silent_s > lease_s + lease_s / RENEWALS + _GRACE_S:
         reason = "the pilot's lease lapsed"
     elif (folder / "release").exists():
@@ -158,8 +164,10 @@ def play(folder: Path, lease_s: float, watched: _Watched) -> None:
 
 
 def let_save(fragment_id: str) -> _Notice:
-    """Tell the drivers of a preempted fragment's workers, as the payload of a batch job does, and
-    return how long the workers may save.
+    """Tell the drivers of a preempted fragment's workers to save; return how long the workers may.
+
+    The payload of a batch job does the same. Workers are found by a variable of their environment;
+    one with a notice of 0 s is not told.
     """
     notices_s: dict[ProcessId, float] = {}
     folders: set[str] = set()
@@ -187,11 +195,12 @@ def _notice_s(variables: Mapping[str, str]) -> float:
 
 
 def _write_notice(directory: TrainerDirectory, fragment_id: str) -> None:
-    """Append to a trainer's file that this fragment is preempted, for its driver to read."""
+    """Append a line to a trainer's file of preemptions, for its driver to read."""
     line = json.dumps({"fragment": fragment_id}).encode() + b"\n"
     with suppress(OSError):  # a trainer that cannot be told repeats work
         descriptor = os.open(
             directory.preempted,
+            # The folder is the trainer's: no link is followed, and a pipe does not block.
             os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC,
         )
         try:
@@ -210,8 +219,9 @@ def sweep(fragment_id: str) -> int:
 
 
 def ensure_running(holders: Path, lease_s: float) -> None:
-    """Start the machine, a process of its own, unless it runs: while it does, it keeps the lock on
-    ``LOCK``, which it inherits from this process.
+    """Start the machine, a process of its own, unless it runs already.
+
+    The machine keeps the lock on ``LOCK``, which it inherits from this process, as long as it runs.
     """
     _machines[:] = [machine for machine in _machines if machine.poll() is None]
     lock = os.open(holders / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

@@ -102,8 +102,9 @@ class Timeline:
 
 
 def read_timeline(config: TraceConfig) -> Timeline:
-    """Read the configured log, or generate one, and speed it up. Raises
-    :class:`~bftrainer.errors.InputFileError`.
+    """Return when each node is idle in the configured log, or in a generated one, sped up.
+
+    Times begin with the playback. Raises :class:`~bftrainer.errors.InputFileError`.
     """
     from bftrainer_replay.generation.generate import generate
     from bftrainer_replay.logs.event_log import read_event_log
@@ -135,6 +136,10 @@ class TraceCluster:
     """
 
     def __init__(self, state_dir: Path, timeline: Timeline, lease_s: float, clock: Clock) -> None:
+        """Begin the playback, or go on with one that began before a restart.
+
+        Raises :class:`StateDirError` if its beginning cannot be written or read.
+        """
         self._holders = state_dir / "holders"
         self._timeline = timeline
         self._lease_s = lease_s
@@ -171,8 +176,10 @@ class TraceCluster:
         return Observation(at_s, tuple(nodes))
 
     def acquire(self, requests: tuple[NodeRequest, ...]) -> Acquired:
-        """Take the nodes that are still idle: create one folder per fragment, which
-        :mod:`.trace_machine` then plays.
+        """Take the nodes that are still idle; return their fragments, and the refusals of others.
+
+        A fragment is a folder, which :mod:`.trace_machine` then plays. It ends when its idle time
+        in the log is over, or its window.
         """
         now_s = self._clock.now_s()
         fragments, refusals = [], []
@@ -199,6 +206,8 @@ class TraceCluster:
     def poll(self) -> tuple[Fragment, ...]:
         """Return the fragments with the phases that :mod:`.trace_machine` has marked in their
         folders.
+
+        Folders of fragments that are gone are removed.
         """
         fragments = []
         for folder in self._fragment_folders():
@@ -248,6 +257,7 @@ class TraceSite:
     runs_here = True
 
     def build(self, config: PilotConfig, state_dir: Path, clock: Clock) -> Site:
+        """Return the site: a log that is played back, as scheduler and as holder of nodes."""
         table = _trace_table(config)
         cluster = TraceCluster(state_dir, read_timeline(table), config.times.lease_s, clock)
 

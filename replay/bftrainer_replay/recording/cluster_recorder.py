@@ -86,10 +86,11 @@ class ClusterRecorder:
         is_over: Callable[[], bool],
         after_poll: Callable[[RecordingTotals], None] = lambda _: None,
     ) -> RecordingTotals:
-        """Poll until ``for_s`` seconds have passed or ``is_over()``, and write the last sample;
-        return the totals. ``after_poll`` is called after every poll.
+        """Poll until ``for_s`` seconds have passed or ``is_over()``; return the totals.
 
-        Raises :class:`~bftrainer.errors.StoreError` if the file cannot be written.
+        The last sample is written at the end. ``after_poll`` is called after every poll. After
+        failures, polls are less frequent. Raises :class:`~bftrainer.errors.StoreError` if the file
+        cannot be written.
         """
         began_s = self.clock.elapsed_s()
         n_failures, due_s = 0, float(began_s)
@@ -109,6 +110,7 @@ class ClusterRecorder:
         try:
             observation = self.scheduler.observe()
             sample = self.read(observation)
+        # A file that cannot be written ends the recording; a scheduler that fails does not.
         except StoreError:
             raise
         except BFTrainerError as error:
@@ -123,13 +125,16 @@ class ClusterRecorder:
         return True
 
     def _add_sample(self, sample: ClusterSample) -> None:
-        """Add the latest sample, and write the one before it, which can now be debounced. After
-        more than ``unknown_after_s``, begin a gap in the file.
+        """Keep the latest sample, and write the one before it, whose neighbors are now known.
+
+        A sample that is not later than the last one is stale, and ignored. After more than
+        ``unknown_after_s``, a gap begins in the file.
         """
         last_s = self._last_s()
         if sample.at_s <= last_s:
             self.totals.stale += 1
             return
+        # Minus infinity: nothing has been recorded before.
         if sample.at_s - last_s > self.unknown_after_s and last_s != -math.inf:
             self._write_latest()
             if self.file.last_row is not None and not self.file.last_row.begins_gap:
@@ -150,8 +155,11 @@ class ClusterRecorder:
         return -math.inf if self.file.last_row is None else self.file.last_row.at_s
 
     def _write_sample(self, sample: ClusterSample, following: ClusterSample | None) -> None:
-        """Write a sample, debounced by its neighbors, if it differs from the last row, if a
-        heartbeat is due, or if no sample follows before a gap or the end.
+        """Write a sample if the file needs a row for it.
+
+        That is so if it differs from the last row, if a heartbeat is due, or if no sample follows
+        before a gap or the end. Nodes that are idle in this sample alone are left out, as its
+        neighbors show.
         """
         state = debounced(self._previous, sample, following)
         if following is None or self._is_new(state) or self._is_heartbeat_due(state.at_s):

@@ -55,6 +55,10 @@ class RecordFile:
     """
 
     def __init__(self, path: Path, by_gpu: bool = False) -> None:
+        """Open and lock the file, and read where an earlier recording ended.
+
+        Raises as the class says; nothing stays open then.
+        """
         self.path, self.by_gpu = path, by_gpu
         self.truncated_bytes = 0
         self.last_row: LastRow | None = None
@@ -84,7 +88,7 @@ class RecordFile:
         self._owner_lock.release()
 
     def write(self, sample: DebouncedSample) -> None:
-        """Append a state, as changes since the row before."""
+        """Append a state as one row, which has the changes since the row before."""
         idle_before = Nodes() if self.last_row is None else self.last_row.idle
         joined, left = sample.idle - idle_before, idle_before - sample.idle
         as_words = sorted if sample.per_node is None else words
@@ -118,14 +122,16 @@ class RecordFile:
                 )
 
     def _resume_file(self) -> None:
-        """Read the state at the end of the file, truncate an incomplete last line, and write the
-        header of a new file. Raises :class:`InputFileError` if the file is no recording.
+        """Read the state at the end of the file, and make it ready for the next row.
+
+        An incomplete last line is truncated, and a new file gets its header. Raises
+        :class:`InputFileError` if the file is no recording.
         """
         with os.fdopen(os.dup(self._descriptor), "rb") as file:
             file.seek(0)
             data = file.read()
         lines = data[: data.rfind(b"\n") + 1]  # without an incomplete last line
-        torn = data[len(lines) :]
+        incomplete_line = data[len(lines) :]
         header = _HEADER.encode()
         first_line = data.partition(b"\n")[0]
         is_by_gpu = first_line.startswith(b"# unit=gpu")
@@ -141,24 +147,26 @@ class RecordFile:
         if table.count(b"\n") > 1:
             self.last_row = self._read_last_row(lines)
         if lines.endswith(header) or self.last_row is not None:
-            self._check_is_beginning_of_row(torn)
+            self._check_is_beginning_of_row(incomplete_line)
         # Every line has proved to be a recorder's: only now is anything removed.
-        self.truncated_bytes = len(torn)
-        if torn:
+        self.truncated_bytes = len(incomplete_line)
+        if incomplete_line:
             os.ftruncate(self._descriptor, len(lines))
         self._size = len(lines)
         if not lines and not self.by_gpu:
             self._append_bytes(header)
 
     def _read_last_row(self, lines: bytes) -> LastRow:
-        """Read the state at the end of the file, whose complete lines are ``lines``, and check all
-        of its rows.
+        """Return the state at the end of the file, and check all of its rows.
+
+        ``lines`` are the complete lines of the file.
         """
         log = read_event_log(self.path, whole_lines_only=True)
         idle: frozenset[str] = frozenset()
         for event in log.events:
             idle = (idle - event.change.left) | event.change.joined
         last_line = lines.rstrip(b"\n").rpartition(b"\n")[2]
+        # The third column has the nodes that left.
         begins_gap = last_line.split(b",")[2] == UNKNOWN.encode()
         return LastRow(log.events[-1].at_s, idle, begins_gap)
 
@@ -177,8 +185,9 @@ class RecordFile:
         self._append_bytes(csv_bytes(row, ()))
 
     def _append_bytes(self, data: bytes) -> None:
-        """Append with one write and flush it to disk; undo an incomplete write. Raises
-        :class:`StoreError`.
+        """Append with one write and flush it to disk; undo an incomplete write.
+
+        Raises :class:`StoreError`.
         """
         try:
             if os.write(self._descriptor, data) != len(data):

@@ -56,11 +56,11 @@ def sample_of(
     chosen: Nodes | None = None,
     by_gpu: bool = False,
 ) -> ClusterSample:
-    """Select the nodes that a pilot could use now, or their GPUs: idle, in a window of any length.
+    """Return the nodes that a pilot could use now, or their GPUs, and the jobs that wait.
 
-    Only the nodes in ``chosen`` count (None: all). Hidden jobs do not matter for idle nodes, so
-    ``pilot_jobs.assume_window_s`` should be infinite. A job that waits for the pilot's own
-    partitions alone does not count as waiting.
+    A node counts if it is idle, for whatever time. Only the nodes in ``chosen`` count (None: all).
+    Hidden jobs do not matter for idle nodes, so ``pilot_jobs.assume_window_s`` should be infinite.
+    A job that waits for the pilot's own partitions alone does not count as waiting.
     """
     names = frozenset(node.name for node in observation.nodes)
     if chosen is not None:
@@ -91,8 +91,9 @@ def sample_of(
 def debounced(
     before: ClusterSample | None, sample: ClusterSample, after: ClusterSample | None
 ) -> DebouncedSample:
-    """Leave out transitions: idle nodes and waiting jobs that are in neither of the samples
-    ``before`` and ``after``. One of the two may be missing (None).
+    """Return the sample without transitions, the idle nodes and waiting jobs that it alone has.
+
+    They are in neither of the samples ``before`` and ``after``, of which one may be missing (None).
     """
     neighbors = [neighbor for neighbor in (before, after) if neighbor is not None]
     idle = sample.idle & frozenset[str]().union(*(neighbor.idle for neighbor in neighbors))

@@ -36,8 +36,11 @@ def assumptions_chapter(
     trainings: Trainings,
     guesses: Mapping[str, str],
 ) -> Chapter:
-    """Return the chapter with one row per assumption of the report; ``guesses`` tells, by option of
-    the importer, what another value would change.
+    """Return the chapter with one row per assumption of the report, with the option that changes
+    it.
+
+    ``guesses`` tells, by option of the importer, what another value would change; for settings of
+    the replay, other replays tell it (``rows``).
     """
     base, trainers = rows[plan.base], trainings.trainers
     largest = max(trainer.max_nodes for trainer in trainers)
@@ -95,6 +98,7 @@ def assumptions_chapter(
     ]
     if not sample.is_whole:
         effect = f"{UsedNodes.of(base).share:.0%} used, {spread_text(base)}"
+        # A replay of pieces is the assumption to read first.
         choices.insert(0, ("Part of the log that is replayed", sample.text, "--full", effect))
     if window.note:
         choices.append(("Nodes", window.note, "", ""))
@@ -125,8 +129,10 @@ def _options_for(remark: str) -> list[str]:
 
 
 def _effects_text(base: SweepRow, others: Sequence[SweepRow], name: Callable[[Cell], str]) -> str:
-    """Return a text with the work and the used share under each other value of a setting; ``name``
-    names the value. Empty if ``base`` has no work to compare with.
+    """Return a text with the work and the used share under each other value of a setting.
+
+    ``name`` names the value of a row. Work is relative to ``base``; empty if that has none to
+    compare with.
     """
     base_h = one_node_hours(base)
     if not base_h:

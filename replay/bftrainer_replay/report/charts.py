@@ -119,6 +119,7 @@ def ticks(largest: float) -> list[float]:
     1), at most four above 0.
     """
     min_step = max(largest / _MAX_TICKS, 1.0)
+    # The largest power of ten that is not above the smallest step.
     power_of_ten = 10.0 ** math.floor(math.log10(min_step))
     # The factors 0.999 and 1.001 allow for rounding.
     step = next(

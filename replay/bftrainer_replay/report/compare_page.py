@@ -52,10 +52,14 @@ def compare_page(
         f"{best.name} trains most: "
         f"{summary.outcome_one_node_h:,.0f} one-node hours, {summary.work_share or 0:.0%} of them"
     )
-    equal = next((ranked for ranked in ranking if ranked.name == "equal-share"), None)
-    if equal is not None and equal is not best and equal.summary.outcome_one_node_h:
+    equal_share = next((ranked for ranked in ranking if ranked.name == "equal-share"), None)
+    if (
+        equal_share is not None
+        and equal_share is not best
+        and equal_share.summary.outcome_one_node_h
+    ):
         lead += (
-            f", {summary.outcome_one_node_h / equal.summary.outcome_one_node_h - 1:.1%} "
+            f", {summary.outcome_one_node_h / equal_share.summary.outcome_one_node_h - 1:.1%} "
             "more than equal-share"
         )
     warnings = _limits_of_comparison(ranking, scenario, left_out)
@@ -70,7 +74,7 @@ def compare_page(
 
 
 def _settings_text(scenario: Scenario) -> str:
-    """Describe the trainers and settings that all replays of the comparison share."""
+    """Return a text on the trainers and settings that all replays of the comparison share."""
     return (
         f"{counted(len(scenario.arrivals), 'trainer')}, {_at_once(scenario)}, cost model "
         f"{scenario.cost_model.value}. Requested sizes and loss curves that the trainer table "
@@ -105,7 +109,7 @@ def _limits_of_comparison(
 
 
 def _ranking_table(ranking: Sequence[RankedPolicy]) -> PageTable:
-    """Return the table of all policies, best first."""
+    """Return the table of all policies, best first, with a sentence on how to read its columns."""
     return PageTable(
         "ranking",
         "All policies, best first",
@@ -147,19 +151,20 @@ def _name_of_least(ranking: Sequence[RankedPolicy], values: Sequence[float]) -> 
 
 
 def frontier_figure(ranking: Sequence[RankedPolicy]) -> Figure:
-    """Draw mean against last hours until trainers are done, a point per policy, and a line through
-    those that no other beats in both.
+    """Draw a point per policy: the mean hours until a trainer is done, and the hours until all are.
+
+    A line joins the policies that no other beats in both.
     """
     points = [
         (ranked.summary.done.mean_h or 0.0, ranked.summary.done.last_h or 0.0, ranked)
         for ranked in ranking
     ]
-    best = [
+    unbeaten = [
         at
         for at in points
         if not any(m <= at[0] and n <= at[1] and (m, n) != at[:2] for m, n, _ in points)
     ]
-    best.sort(key=lambda at: at[:2])
+    unbeaten.sort(key=lambda at: at[:2])
     hollow_marks = (
         " A hollow mark: some trainers are not done, so both are later."
         if any(ranked.summary.done.unfinished for ranked in ranking)
@@ -167,22 +172,22 @@ def frontier_figure(ranking: Sequence[RankedPolicy]) -> Figure:
     )
     figure, (axes,) = sheet(
         "Each result soon, or all of them",
-        f"Read: no policy is earlier in both than {'; '.join(p.name for _, _, p in best)} "
+        f"Read: no policy is earlier in both than {'; '.join(row.name for _, _, row in unbeaten)} "
         "(line). Hours from submission until "
         f"a trainer is done, on average, and until all are done.{hollow_marks}",
     )
-    axes.plot([m for m, _, _ in best], [n for _, n, _ in best], color=FAINT, linewidth=1.2)
-    for mean_h, last_h, p in points:
-        color = BLUE if p.name.startswith("bftrainer") else ORANGE
+    axes.plot([m for m, _, _ in unbeaten], [n for _, n, _ in unbeaten], color=FAINT, linewidth=1.2)
+    for mean_h, last_h, row in points:
+        color = BLUE if row.name.startswith("bftrainer") else ORANGE
         axes.plot(
             mean_h,
             last_h,
             "o",
             color=color,
-            fillstyle="none" if p.summary.done.unfinished else "full",
+            fillstyle="none" if row.summary.done.unfinished else "full",
         )
         axes.annotate(
-            p.name, (mean_h, last_h), (6, 4), textcoords="offset points", fontsize=8, color=INK
+            row.name, (mean_h, last_h), (6, 4), textcoords="offset points", fontsize=8, color=INK
         )
     axes.margins(0.15)
     axes.set_xlabel("mean, h")

@@ -28,6 +28,7 @@ class CostRates:
     co2_g_per_kwh: float | None = None
 
     def __post_init__(self) -> None:
+        """Check the rates; raises :class:`UserError`, which names the option."""
         rates = {
             "--node-hour-price": self.node_h_price,
             "--extra-kw": self.extra_kw,
@@ -58,7 +59,10 @@ class MonthlyCosts:
 
 
 def monthly_costs(figures: ReportFigures, rates: CostRates) -> MonthlyCosts:
-    """Compute the costs of a month from the node-hours of a report and the site's rates."""
+    """Return the costs of a month, from the node-hours of a report and the site's rates.
+
+    An amount is None where its rate was not given.
+    """
     idle_h = figures.idle_node_h_a_month
     idle = work = kwh = co2_kg = None
     if rates.node_h_price is not None:

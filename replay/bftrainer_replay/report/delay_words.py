@@ -34,7 +34,10 @@ def sentence_of(way: WayOutcome) -> str:
 
 
 def condition_of(way: WayOutcome) -> str:
-    """Say in which case the figures of a way hold: what the scheduler does, and the pilot."""
+    """Return a text on the case in which figures hold: how held nodes are freed for main jobs.
+
+    It says what the scheduler does, and what the pilot does.
+    """
     rules = way.rules
     match rules.way:
         case FreeingWay.SITE:
@@ -54,7 +57,7 @@ def condition_of(way: WayOutcome) -> str:
 
 
 def delays_text(delays: Delays) -> str:
-    """Say how much later main jobs would start."""
+    """Return a sentence on how much later main jobs would start because of held nodes."""
     if not delays.longest_s:
         return "No main job would wait for a held node, apart from the time that preemption takes."
     later = f"at most {seconds_text(delays.p99_s)} later" if delays.p99_s else "without a delay"
@@ -74,8 +77,10 @@ def late_text(delays: Delays) -> str:
 
 
 def site_sentence(outcome: QueueOutcome, site: str) -> str:
-    """Say what holds at a site where held nodes are freed in the way ``site``. After a guaranteed
-    run time, a pilot yields by default, and the scheduler alone is the alternative.
+    """Return what a pilot would hold and delay at a site that frees held nodes in the way ``site``.
+
+    After a guaranteed run time, a pilot yields by default, and the scheduler alone is the
+    alternative: the sentence has both.
     """
     way = outcome.way(site)
     if way.rules.way is not FreeingWay.LIFE:
@@ -91,8 +96,10 @@ def site_sentence(outcome: QueueOutcome, site: str) -> str:
 
 
 def compared_with_chance(outcome: QueueOutcome, way: WayOutcome) -> str:
-    """Say how mean waits change under a way, and how far they change if each start comes a few
-    seconds late at random.
+    """Return a sentence on how mean waits change if held nodes are freed in this way.
+
+    It also says how far they change by chance: without a pilot, if each start comes a few seconds
+    late at random.
     """
     low, high = outcome.random_range
     plain = outcome.plain
@@ -106,7 +113,10 @@ def compared_with_chance(outcome: QueueOutcome, way: WayOutcome) -> str:
 
 
 def _by_chance(outcome: QueueOutcome, low: Waits, high: Waits) -> str:
-    """Say the range of both changes by chance; empty if there were no random schedules."""
+    """Return the range of both changes by chance, in parentheses; empty without random schedules.
+
+    ``low`` and ``high`` are the shortest and longest mean waits of these.
+    """
     if not outcome.random_waits:
         return ""
     plain = outcome.plain
@@ -123,7 +133,7 @@ def _change_text(wait_s: float, plain_s: float) -> str:
 
 
 def chance_text(outcome: QueueOutcome) -> str:
-    """Say what "by chance" means; empty if there were no random schedules."""
+    """Return sentences on what "by chance" means; empty if there were no random schedules."""
     if not outcome.random_waits:
         return ""
     return (
@@ -134,7 +144,7 @@ def chance_text(outcome: QueueOutcome) -> str:
 
 
 def what_was_simulated(outcome: QueueOutcome) -> str:
-    """Say what the figures are based on, and what they leave out."""
+    """Return sentences on what the figures are based on, and what they leave out."""
     part = ""
     if outcome.jobs < outcome.jobs_in_log:
         part = f", the first of {outcome.jobs_in_log:,}"

@@ -77,7 +77,7 @@ class ReportFigures:
         return next(plain for plain in self.plain if plain.jobs == self.trainings)
 
     def since(self, last: ReportFigures) -> str:
-        """Say in one sentence what has changed since an earlier report."""
+        """Return a sentence on what has changed since an earlier report."""
         pairs = [
             ("idle", last.idle_share, self.idle_share),
             ("turned into work by trainings", last.work_share, self.work_share),
@@ -103,8 +103,10 @@ def figures_of(
     models: Mapping[str, SweepRow],
     doubts: IdleDoubts,
 ) -> ReportFigures:
-    """Compute the figures at the top of the report from the log, the replay of ``base``, the
-    calculated plain jobs, and replays with trainings of one model each.
+    """Return the figures at the top of the report.
+
+    They come from the log (``characteristics``), the replay of ``base``, the calculated ``plain``
+    jobs, and replays with trainings of one model each (``models``).
     """
     used = UsedNodes.of(base)
     pool_share = None

@@ -38,11 +38,14 @@ class PoolResult:
 
 
 def by_node(trainer: Trainer, gpus: int) -> Trainer:
-    """Return the same training for a pilot that gives it whole nodes of ``gpus`` GPUs. The sizes of
-    ``trainer`` are numbers of GPUs.
+    """Return the same training for a pilot that gives it whole nodes of ``gpus`` GPUs.
+
+    The sizes of ``trainer`` are numbers of GPUs, those of the result numbers of nodes, rounded up.
+    On n nodes it trains at the rate of the most GPUs of these that it can use.
     """
 
     def whole_nodes(gpu_count: int) -> int:
+        """Return the nodes that so many GPUs take, rounded up."""
         return -(-gpu_count // gpus)
 
     min_nodes, max_nodes = whole_nodes(trainer.min_nodes), whole_nodes(trainer.max_nodes)
@@ -63,8 +66,9 @@ def by_node(trainer: Trainer, gpus: int) -> Trainer:
 
 
 def source_by_node(source: SweepWorkload, gpus: int) -> SweepWorkload:
-    """Return the workload for a pilot by node: its trainers get whole nodes of ``gpus`` GPUs, and
-    there are as many as outlast the window.
+    """Return the workload for a pilot by node: its trainers get whole nodes of ``gpus`` GPUs.
+
+    There are as many of them as outlast the window.
     """
 
     def make(
@@ -87,14 +91,13 @@ def usual_gpus(window: LogWindow) -> int:
 def pool_results(
     held: LogWindow, span: LogWindow, source: SweepWorkload, base: Cell
 ) -> tuple[PoolResult, ...]:
-    """Replay the same trainers on three pools: whole idle nodes, the GPUs of idle nodes, and all
-    idle GPUs.
+    """Return what the same trainers do on three pools: idle nodes, their GPUs, and all idle GPUs.
 
     ``held`` is the log of all idle GPUs, from which the other two pools are derived. Of ``span``
     only the start and the end count: all pools are cut to this time.
 
-    The workload is made twice: the first trainers only tell how many must train at once to fill
-    the largest pool, and as many are then made for the replays.
+    The workload is made twice: the first trainers only tell how many must train at once to fill the
+    largest pool, and as many are then made for the replays.
 
     Raises ``WorkRanOutError`` if generated trainers are done before the end of a replay.
     """
@@ -144,8 +147,9 @@ def pool_results(
 def gpu_chapter(
     held: LogWindow, span: LogWindow, source: SweepWorkload, base: Cell
 ) -> tuple[Chapter, str]:
-    """Build the chapter that compares pilots by node and by GPU, and its sentence for the top of
-    the report.
+    """Return the chapter that compares pilots by node and by GPU, and its sentence for the top.
+
+    ``held`` is the log of idle GPUs as a pilot holds them, ``span`` the time that is replayed.
     """
     hours, results = gpu_hours(held), pool_results(held, span, source, base)
     idle = PageTable(
@@ -159,7 +163,7 @@ def gpu_chapter(
             for name, part_h in hours.rows()
         ),
     )
-    times = [result.work_gpu_h / (results[0].work_gpu_h or 1.0) for result in results]
+    times_by_pool = [result.work_gpu_h / (results[0].work_gpu_h or 1.0) for result in results]
     pools = PageTable(
         "gpu-pools",
         "What trainings would do",
@@ -178,14 +182,14 @@ def gpu_chapter(
                 f"{times_as_much:.2f}",
                 f"{result.preemptions:,}",
             )
-            for result, times_as_much in zip(results, times, strict=True)
+            for result, times_as_much in zip(results, times_by_pool, strict=True)
         ),
         main=2,
     )
     lead = (
         f"{hours.sentence()} **With idle GPUs instead of idle nodes, trainings would do "
-        f"{times[1]:.1f} times as much on idle "
-        f"nodes alone, and {times[2]:.1f} times as much with those of partly used nodes** "
+        f"{times_by_pool[1]:.1f} times as much on idle "
+        f"nodes alone, and {times_by_pool[2]:.1f} times as much with those of partly used nodes** "
         "(simulated, nodes.unit)."
     )
     if not results[0].work_gpu_h:  # nothing to compare with

@@ -15,7 +15,10 @@ from bftrainer_replay.report.page import Chapter, PageTable
 
 
 def _queue_text(causes: IdleCauses) -> str:
-    """Say what part of the idle node-time the waiting jobs could not have filled."""
+    """Return sentences on the part of the idle node-time that the waiting jobs could not have
+    filled.
+    """
+    # Without time limits, jobs are judged by their other needs only.
     judged = (
         ""
         if JobFact.TIME_LIMIT in causes.unknown
@@ -43,7 +46,7 @@ def _causes_table(causes: IdleCauses, window: LogWindow) -> PageTable:
 
 
 def _by_partition(window: LogWindow) -> tuple[PageTable, ...]:
-    """Return the table of partitions and device types; none for a log with fewer than two."""
+    """Return the table of partitions and device types in a tuple; empty with fewer than two."""
     rows = tuple(part.cells() for part in partitions_of(window))
     if len(rows) < 2:
         return ()
@@ -62,8 +65,9 @@ def _by_partition(window: LogWindow) -> tuple[PageTable, ...]:
 
 
 def _by_account(window: LogWindow, kind: Payer, word: str) -> tuple[PageTable, ...]:
-    """Return the table of accounts, or of QOS (``kind``), under the log's ``word`` for them; none
-    for a log with fewer than two.
+    """Return the table of accounts, or of QOS (``kind``), in a tuple; empty with fewer than two.
+
+    ``word`` is the log's word for them.
     """
     rows = tuple(account.cells for account in accounts_of(window, kind))
     return (
@@ -82,8 +86,9 @@ def _by_account(window: LogWindow, kind: Payer, word: str) -> tuple[PageTable, .
 
 
 def shared_chapter(window: LogWindow) -> tuple[Chapter, ...]:
-    """Return the chapter on cores and devices that are idle on nodes with a job; none if the log
-    does not tell.
+    """Return the chapter on cores and devices that are idle on nodes with a job, in a tuple.
+
+    Empty if the log does not tell what jobs were allocated.
     """
     shared = shared_nodes(window)
     if shared is None:
@@ -118,8 +123,9 @@ def shared_chapter(window: LogWindow) -> tuple[Chapter, ...]:
 
 
 def queue_chapter(characteristics: Characteristics, window: LogWindow) -> Chapter:
-    """Return the chapter on what waited while nodes were idle and why it did not start, by cause,
-    partition and account.
+    """Return the chapter on the jobs that waited while nodes were idle, and why they did not start.
+
+    It has tables by cause, partition and account; none for a log without the queue.
     """
     title = "Idle nodes and waiting jobs"
     if characteristics.idle_while is None:

@@ -81,6 +81,7 @@ def log_page(
     sizes = pool_sizes_of(window)
 
     def usable(number: int) -> float:
+        """Return the share of the idle node-time that so many trainings can hold at most."""
         return sizes.node_s(number * trainings.nodes_each) / (sizes.node_s() or 1.0)
 
     pictures = (
@@ -136,11 +137,11 @@ def log_page(
 
 
 def _settings_chapter(plan: ReportPlan, rows: Mapping[Cell, SweepRow]) -> Chapter:
-    """Return the chapter with a row for every replay of the report."""
+    """Return the chapter with a row for every replay of the report: its setting and its results."""
     base = rows[plan.base]
 
     def row(replay: SweepRow) -> tuple[str, ...]:
-        """Return the row of one replay: its settings, and its results beside those of ``base``."""
+        """Return the row of one replay: its settings, and its results beside those of the base."""
         cell, work = replay.cell, one_node_hours(replay) / (one_node_hours(base) or 1.0)
         mean = replay.result["mean_runtime_h"]
         return (
@@ -214,7 +215,7 @@ def nodes_picture(detail: Detail, policy: str, window: LogWindow, shown: str) ->
 def pieces_chapter(
     plan: ReportPlan, sample: LogSample, rows: Mapping[Cell, SweepRow]
 ) -> tuple[Chapter, ...]:
-    """Return the chapter on the pieces of the log that were replayed; none if all of it was."""
+    """Return the chapter on the pieces of the log that were replayed; empty if all of it was."""
     if sample.is_whole:
         return ()
     base = rows[plan.base]

@@ -46,14 +46,16 @@ class MainJobsEffect:
 def effect_of(
     window: LogWindow, site: str, on_run: Callable[[], None] | None = None
 ) -> MainJobsEffect:
-    """Simulate the main jobs of a window beside a pilot, in every way. ``on_run`` is called after
-    each simulation. Raises :class:`UserError` for a way that does not exist.
+    """Return what a pilot does to the main jobs of a window, simulated for every way to free nodes.
+
+    ``site`` is the way at this site. ``on_run`` is called after each simulation. Raises
+    :class:`UserError` for a way that does not exist.
     """
-    own = rules_of(site)
+    site_rules = rules_of(site)
     jobs = main_jobs_of(window)
     if isinstance(jobs, CannotTell):
-        return MainJobsEffect(own.name, why=jobs.why)
-    ways = dict.fromkeys((*_WAYS, own.name))
+        return MainJobsEffect(site_rules.name, why=jobs.why)
+    ways = dict.fromkeys((*_WAYS, site_rules.name))
     outcome = outcome_of(
         jobs.first(MOST_JOBS),
         BACKFILLS["easy"],
@@ -62,11 +64,11 @@ def effect_of(
         sum(jobs.is_counted),
         on_run,
     )
-    return MainJobsEffect(own.name, outcome)
+    return MainJobsEffect(site_rules.name, outcome)
 
 
 def main_jobs_chapter(effect: MainJobsEffect) -> Chapter:
-    """Return the chapter: a sentence on each way, and their figures as a table."""
+    """Return the chapter on main jobs: a sentence on each way to free nodes, and all figures."""
     outcome = effect.outcome
     if outcome is None:
         return Chapter(
@@ -108,7 +110,10 @@ def main_jobs_row(effect: MainJobsEffect) -> str:
 
 
 def wait_box(effect: MainJobsEffect) -> Box | None:
-    """Return the box with the delay of main jobs at this site; None where the log does not tell."""
+    """Return the box (a figure at the top) with the delay of main jobs at this site.
+
+    None where the log does not tell.
+    """
     outcome = effect.outcome
     if outcome is None:
         return None
@@ -152,7 +157,7 @@ def _pilot_way(effect: MainJobsEffect) -> str:
 
 
 def _box_condition(effect: MainJobsEffect) -> str:
-    """Say in a few words how held nodes are freed at the site."""
+    """Return a few words on how held nodes are freed at the site."""
     match effect.site.partition(":")[0]:
         case FreeingWay.SITE.value:
             return "If the scheduler preempts at once"

@@ -52,9 +52,12 @@ class Course:
 
 
 def hourly_means(window: LogWindow, idle: PoolSizes, used: PoolSizes) -> Course:
-    """Average idle nodes and nodes in training by the hour: over the whole log up to three weeks,
-    else as a mean week.
+    """Return the mean numbers of idle nodes and of nodes in training by the hour.
+
+    Of a log up to three weeks long, these are all its hours; of a longer one, the hours of a mean
+    week, with the means of each day beside them. ``idle`` and ``used`` are the numbers over time.
     """
+    # Hours begin with the full hours of local time.
     first_s = window.start_s - (window.start_s + _utc_offset_s(window)) % _HOUR_S
     edges_s = np.clip(
         np.arange(first_s, window.end_s + _HOUR_S, _HOUR_S), window.start_s, window.end_s
@@ -101,8 +104,10 @@ def _group_sums(rows: Array, groups: Sequence[int] | NDArray[np.int64], count: i
 
 
 def _bin_means(sums: Array, known_s: Array, whole_s: float) -> tuple[Array, Array]:
-    """Return the mean idle and used nodes of bins of ``whole_s`` seconds; NaN where too little of a
-    bin is known.
+    """Return the mean idle and used nodes of bins of ``whole_s`` seconds, as two arrays.
+
+    ``sums`` are node-seconds, and ``known_s`` the seconds of each bin that are known. The mean is
+    NaN where too little of a bin is.
     """
     min_known_s = _MIN_KNOWN_SHARE * min(whole_s, known_s.max(initial=0.0))
     with np.errstate(invalid="ignore", divide="ignore"):

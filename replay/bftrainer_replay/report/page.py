@@ -57,9 +57,10 @@ _QUANTITY = re.compile(r"([+-]?\d[\d,]*(?:\.\d+)?)(?: ?(%|s|min|h))?")
 
 
 def _csv_column(name: str, cells: Sequence[str]) -> tuple[str, list[str]]:
-    """Return the heading and cells of a column as in a CSV file: numbers without commas, and their
-    unit in the heading, if all cells are numbers of one unit or empty ("5 h" in "wait" -> "5" in
-    "wait (h)").
+    """Return the heading and the cells of a column as in a CSV file, where numbers are plain.
+
+    If all cells are numbers of one unit or empty, they lose their commas and unit, and the heading
+    gets the unit ("5 h" in "wait" -> "5" in "wait (h)"). Other columns stay as they are.
     """
     matches = [_QUANTITY.fullmatch(cell) for cell in cells]
     units = {match[2] or "" for match in matches if match is not None}
@@ -187,8 +188,9 @@ class Page:
 
 
 def render(page: Page) -> bytes:
-    """Render the page as UTF-8 HTML without any reference to the network; a value that the template
-    misses is an error.
+    """Return the page as UTF-8 HTML without any reference to the network.
+
+    A value that the template misses is an error.
     """
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("bftrainer_replay.report"),
@@ -227,10 +229,10 @@ def write(out: Path, page: Page) -> int:
 def step_series(
     edges_s: Sequence[float], values: Mapping[str, Sequence[float]], window: LogWindow
 ) -> str:
-    """Return nodes over time as JSON for the page's script; each number is constant between two
-    edges (seconds since 1970).
+    """Return nodes over time as JSON for the page's script.
 
-    The first series is filled. ``window`` has the time zone of the reader and the spans to shade.
+    Each number is constant between two edges (seconds since 1970). The first series is filled.
+    ``window`` has the time zone of the reader and the spans to shade.
     """
     series = {name: [round(float(v), 1) for v in line] for name, line in values.items()}
     return json.dumps(
@@ -244,8 +246,9 @@ def step_series(
 
 
 def offsets(edges_s: Sequence[float], zone: tzinfo) -> list[tuple[int, int]]:
-    """Return the offsets of a time zone as (from when, seconds east of UTC): more than one if
-    clocks are changed between the edges.
+    """Return the offsets of a time zone as (from when, seconds east of UTC), in order of time.
+
+    There are more than one if clocks are changed between the edges, which they are at full hours.
     """
     changes: list[tuple[int, int]] = []
     first_hour_s = 3600 * math.ceil(edges_s[0] / 3600)

@@ -42,8 +42,11 @@ class ReportPlan:
         return tuple(dict.fromkeys(every))
 
     def beyond(self, rescale_s: float) -> ReportPlan:
-        """Leave out values of T_fwd and of costs with which growth would never pay: a replay
-        refuses them.
+        """Return the plan without the values of T_fwd and of costs with which growth would never
+        pay.
+
+        A replay refuses these, as its decisions look ahead for less time than a rescale takes
+        (``rescale_s``). The base stays.
         """
         return ReportPlan(
             self.base,
@@ -61,8 +64,10 @@ class ReportPlan:
         )
 
     def tasks(self, sample: LogSample, inputs: Inputs) -> tuple[Task, ...]:
-        """Return the replays that all cells need on each piece of the log, and that of a pool
-        beside the trainings.
+        """Return the replays that all cells need, one for each piece of the log.
+
+        For the base, there is one more: of a pool (a workload that fills any node) beside the
+        trainings.
         """
         replays = [
             task(cell_of_piece, inputs)
@@ -74,8 +79,9 @@ class ReportPlan:
 
 
 def plan_of(base: Cell, workloads: Sequence[str] = ()) -> ReportPlan:
-    """Plan the report's replays: ``base``, and one setting changed at a time. ``workloads`` have
-    one model each.
+    """Return the replays of a report: ``base``, and one setting changed at a time.
+
+    ``workloads`` are names of workloads with one model each.
     """
     # The pictures of the report show base: a replay with detail keeps all journal entries for them.
     # Other settings are compared by their totals; equal share, the reference, keeps its entries
@@ -103,8 +109,9 @@ def plan_of(base: Cell, workloads: Sequence[str] = ()) -> ReportPlan:
 
 
 def worst_and_best(trainers: Sequence[Trainer]) -> list[str]:
-    """Return the models whose largest size gains least and most over one node; none if there is
-    only one.
+    """Return the models whose largest size gains least and most over one node.
+
+    Empty if there is only one model.
     """
     gains = {
         trainer.model: trainer.curve.at(trainer.max_nodes) / one_node_rate(trainer)

@@ -56,8 +56,9 @@ _DECISION_COLUMNS = (
 def write_all(
     out: Path, scenario: Scenario, outcome: ReplayOutcome, summary: Summary
 ) -> tuple[Path, ...]:
-    """Write all files into ``out`` by atomic rename. summary.json comes last: if it exists, the
-    others are complete.
+    """Write all files of a replay into ``out`` by atomic rename; return their paths.
+
+    summary.json comes last: if it exists, the others are complete.
     """
     files = {
         "trainers.csv": csv_bytes(_TRAINER_COLUMNS, _trainer_rows(scenario, outcome)),

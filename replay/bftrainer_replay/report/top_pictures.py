@@ -50,16 +50,16 @@ def idle_picture(window: LogWindow, figures: ReportFigures, detail: Detail | Non
     cap = figures.trainings * figures.nodes_each
     if detail is None:
         used = replace(idle, nodes=np.minimum(idle.nodes, cap))
-        words = "of these, as many as can be in training"
+        training_words = "of these, as many as can be in training"
     else:
         used = PoolSizes(detail.edges_s[:-1], np.diff(detail.edges_s), detail.used)
-        words = "of these in training"
+        training_words = "of these in training"
     hourly = hourly_means(window, idle, used)
     highest = float(np.nanmax(hourly.idle, initial=0.0))
     bins = "Mean week" if hourly.is_week else "Means of an hour"
     legend = (
         ("idle", "idle nodes, "),
-        ("training", f"{words}."),
+        ("training", f"{training_words}."),
         (
             "",
             f" {bins}, {window.clock_name}; nights (20 to 6 h) shaded. {_weekend_sentence(hourly)}",
@@ -99,8 +99,9 @@ def idle_picture(window: LogWindow, figures: ReportFigures, detail: Detail | Non
 
 
 def _bin_names(hourly: Course) -> list[str]:
-    """Say in words when each bin of a course begins: ``2026-01-31T14:00``, or in a mean week a day
-    and ``14 h``.
+    """Return when each bin of a course begins, in words.
+
+    Such a text is ``2026-01-31T14:00`` or, in a mean week, a day and ``14 h``.
     """
     if not hourly.is_week:
         return [f"{at:%Y-%m-%dT%H:%M}" for at in hourly.begins]
@@ -113,8 +114,9 @@ def _mean_text(value: float) -> str:
 
 
 def _weekend_sentence(hourly: Course) -> str:
-    """Compare the mean idle nodes of weekends with those of other days in a sentence; empty if they
-    differ little.
+    """Return a sentence on the mean idle nodes of weekends and of other days.
+
+    Empty if they differ little, or if the log does not have all days of a week.
     """
     weekdays = np.array(hourly.weekdays)
     is_weekend = np.isin(weekdays, _WEEKEND)
@@ -132,8 +134,10 @@ def _weekend_sentence(hourly: Course) -> str:
 
 
 def _hours_chart(hourly: Course, highest: float, cap: int | None) -> Chart:
-    """Draw idle and training nodes by the hour; ``highest`` is the top of the axis, ``cap`` a line
-    at the nodes that all trainings can hold (None: no line).
+    """Return a chart of idle and training nodes by the hour.
+
+    ``highest`` is the top of the axis, ``cap`` a line at the nodes that all trainings can hold
+    (None: no line).
     """
     hours = len(hourly.idle)
     chart = Chart(float(hours), max(highest * 1.04, 1.0))
@@ -174,7 +178,9 @@ def _shade_runs(chart: Chart, marked: Sequence[bool], kind: str) -> None:
 
 
 def _days_chart(days: Course) -> Chart:
-    """Draw the mean idle and training nodes of each day, for the strip below the hours."""
+    """Return a chart of the mean idle and training nodes of each day, for the strip below the
+    hours.
+    """
     highest = float(np.nanmax(days.idle, initial=1.0))
     chart = Chart(float(len(days.idle)), highest * 1.04)
     _shade_runs(chart, [at.weekday() in _WEEKEND for at in days.begins], "night")
@@ -186,6 +192,7 @@ def _days_chart(days: Course) -> Chart:
     step = -(-len(months) // 8)
     for k in months[::step]:
         at = days.begins[k]
+        # The name of a first month that is too short would lie on the next one.
         if k or len(months) == 1 or months[1] > 0.12 * len(days.idle):
             chart.text(f"{at:%B}" if len(months) <= 12 else f"{at:%b %Y}", k, 0, dy=15)
     return chart
@@ -217,14 +224,16 @@ class _NumberScale:
 def number_picture(
     figures: ReportFigures, rows: Sequence[SweepRow], usable: Callable[[int], float]
 ) -> TopPicture:
-    """Draw the share of idle node-hours turned into work over the number of trainings, and over
-    that of plain jobs.
+    """Return the picture of the share of idle node-hours turned into work, over the number of
+    trainings.
 
-    ``usable(n)`` is the share that ``n`` trainings can hold at most.
+    The same is drawn over the number of plain jobs. ``usable(n)`` is the share that ``n`` trainings
+    can hold at most.
     """
     work = [(row.cell.max_parallel, work_share(row)) for row in rows]
     plain = [(jobs.jobs, jobs.share) for jobs in figures.plain]
     scale = _scale_of(work, plain, figures.trainings)
+    # Numbers of jobs below the axis are not drawn.
     plain = [point for point in plain if point[0] >= scale.lowest]
     caps = _cap_points(work, scale, usable)
     is_capped = min(share for _, share in caps) < 1 - _MIN_DIFFERENCE
@@ -266,8 +275,9 @@ def number_picture(
 def _scale_of(
     work: Sequence[tuple[int, float]], plain: Sequence[tuple[int, float]], trainings: int
 ) -> _NumberScale:
-    """Return the x axis for the points of trainings (``work``) and plain jobs; it leaves out
-    numbers of plain jobs far below the first number of trainings.
+    """Return the x axis for the points of trainings (``work``) and of plain jobs.
+
+    It leaves out numbers of plain jobs far below the first number of trainings.
     """
     numbers = [number for number, _ in (*work, *plain)]
     lowest, first = min(numbers), work[0][0]
@@ -279,8 +289,9 @@ def _scale_of(
 def _cap_points(
     work: Sequence[tuple[int, float]], scale: _NumberScale, usable: Callable[[int], float]
 ) -> list[tuple[int, float]]:
-    """Return points (number, share) of the most that trainings can hold: at every replayed number
-    and at 25 places along the axis.
+    """Return points (number, share) of the most that trainings can hold.
+
+    They are at every replayed number and at 25 places along the axis.
     """
     numbers = [number for number, _ in work]
     between = [round(scale.lowest * 10 ** (scale.width * k / 24)) for k in range(25)]
@@ -322,8 +333,9 @@ def _job_labels(
 
 
 def _number_title(figures: ReportFigures, is_capped: bool) -> str:
-    """Return the title of :func:`number_picture`: what it shows of trainings against plain jobs, in
-    one claim.
+    """Return the title of :func:`number_picture`: one claim on trainings against plain jobs.
+
+    ``is_capped``: trainings can hold only a part of the idle nodes.
     """
     best = figures.plain[-1]
     if min(figures.work_share, best.share) > _NEARLY_ALL:
@@ -342,7 +354,7 @@ def _number_title(figures: ReportFigures, is_capped: bool) -> str:
 
 
 def _labeled_jobs(plain: Mapping[int, float], trainings: int) -> list[int]:
-    """Choose the numbers of plain jobs to label.
+    """Return the numbers of plain jobs to label.
 
     They are the number of trainings, if so many plain jobs do enough to be seen, and one more: the
     lowest number if that many do over half of the work, else the one nearest to two thirds of the
@@ -358,8 +370,10 @@ def _labeled_jobs(plain: Mapping[int, float], trainings: int) -> list[int]:
 
 
 def _labeled_trainings(work: Sequence[tuple[int, float]], trainings: int) -> list[tuple[int, str]]:
-    """Choose the numbers of trainings to label, with their words: the one in the report's sentence,
-    and the first or last of the axis if its share is far from that one's.
+    """Return the numbers of trainings to label, with their words.
+
+    They are the one in the report's sentence, and the first or last of the axis if its share is far
+    from that one's.
     """
     shares = dict(work)
     (first, first_share), (last, last_share) = work[0], work[-1]
@@ -377,20 +391,22 @@ def _write_labels(
     points: Sequence[_Label],
     lines: Sequence[Sequence[tuple[float, float]]],
 ) -> None:
-    """Write the label of each point (x, share, words, style) at the nearest place where it touches
-    no line and no other label.
+    """Write the label of each point where it touches no line and no other label.
+
+    A point is (x, share, words, style); its label is at the nearest such place. ``lines`` are all
+    that is drawn, as points.
     """
     drawn = np.concatenate([_points_along(line, chart.wide) for line in lines])
     # The lowest points have the least room.
     for x, share, words, kind in sorted(points, key=lambda point: point[1]):
-        width, at = _LETTER * len(words), x / chart.wide
+        width, point_x = _LETTER * len(words), x / chart.wide
         left, base = (
             axis.ravel()
             for axis in np.meshgrid(np.linspace(0, 1 - width, 60), np.linspace(0.03, 0.96, 63))
         )
-        touches = np.zeros(len(left), dtype=np.bool_)
+        is_touching = np.zeros(len(left), dtype=np.bool_)
         for px, py in drawn:
-            touches |= (
+            is_touching |= (
                 (px > left - 0.01)
                 & (px < left + width + 0.01)
                 & (py > base - 0.03)
@@ -398,15 +414,15 @@ def _write_labels(
             )
         # The distance from the point to the label's edge, then to its middle; a place that touches
         # anything is worse than any other.
-        beside = np.maximum(np.maximum(left - at, at - left - width), 0)
+        beside = np.maximum(np.maximum(left - point_x, point_x - left - width), 0)
         over = np.maximum(np.maximum(base - share, share - base - _LINE), 0)
         penalty = (
             np.hypot(2 * beside, over)
-            + 0.05 * np.hypot(2 * (left + width / 2 - at), base - share)
-            + 9 * touches
+            + 0.05 * np.hypot(2 * (left + width / 2 - point_x), base - share)
+            + 9 * is_touching
         )
         best = int(penalty.argmin())
-        is_left = left[best] + width / 2 < at
+        is_left = left[best] + width / 2 < point_x
         place = (left[best] + width * is_left) * chart.wide
         chart.text(words, place, float(base[best]), kind=kind, anchor="end" if is_left else "start")
         corners = np.meshgrid(

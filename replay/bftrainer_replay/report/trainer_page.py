@@ -40,7 +40,7 @@ def trainer_page(
         )
         for point in history.points
     ]
-    course = [
+    speed_rows = [
         (f"{at:.3f}", f"{n:.10g}", f"{rate:.6g}")
         for at, n, rate in zip(edges[1:], reached, speed, strict=True)
     ]
@@ -55,7 +55,7 @@ def trainer_page(
             "over-samples",
             over_samples_figure(name, history, metric),
             ("time", "samples", "samples_per_s"),
-            course,
+            speed_rows,
         ),
     )
     last = history.points[-1]

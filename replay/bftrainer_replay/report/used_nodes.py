@@ -28,7 +28,11 @@ class UsedNodes:
 
     @classmethod
     def of(cls, row: SweepRow) -> UsedNodes:
-        """Return the node-hours of a replay's results, corrected if it covers pieces of the log."""
+        """Return the node-hours of a replay's results, corrected if it covers pieces of the log.
+
+        The correction: what is used of the usable nodes in the pieces, times what is usable of the
+        idle nodes in the whole log.
+        """
         idle = float(row.result["resource_integral_node_h"])
         used = idle - float(row.result["unused_node_h"])
         if row.log_usable_share is None or not row.usable_node_h:
@@ -69,11 +73,10 @@ def preemptions(row: SweepRow, idle_node_h: float) -> float:
 
 
 def used_spread(row: SweepRow) -> float:
-    """Estimate by how much the share of used node-hours may be off because pieces of the log stand
-    for all of it.
+    """Return by how much the share of used node-hours may be off because pieces stand for the log.
 
-    This is twice the standard error of the ratio (the jackknife over the pieces); 0 if all of the
-    log was replayed.
+    This is twice the standard error of the ratio (the jackknife over the pieces: the ratio without
+    each piece in turn); 0 if all of the log was replayed.
     """
     scale = 1.0 if row.log_usable_share is None else row.log_usable_share
     parts = [
@@ -95,8 +98,9 @@ def used_spread(row: SweepRow) -> float:
 
 
 def usable_shares(row: SweepRow) -> tuple[float, ...]:
-    """Return, for each piece, the share that training uses of the node-hours which this number of
-    trainers can use at most.
+    """Return, for each piece of the log, the share of the usable node-hours that training uses.
+
+    Usable are those that this number of trainers can use at most.
     """
     pieces = [(UsedNodes.of(part), part.usable_node_h) for part in row.parts]
     return tuple(
@@ -105,7 +109,10 @@ def usable_shares(row: SweepRow) -> tuple[float, ...]:
 
 
 def spread_text(row: SweepRow) -> str:
-    """Say the spread in percentage points, rounded up, and how much the pieces differ."""
+    """Return a text on how far the share of used node-hours may be off, in percentage points.
+
+    They are rounded up. With several pieces, it also has how much these differ.
+    """
     points = max(math.ceil(100 * used_spread(row)), 1)
     shares = sorted(usable_shares(row))
     if len(shares) < 2:

@@ -27,7 +27,8 @@ def listed(words: Sequence[str]) -> str:
 
 
 def three_digits(value: float) -> str:
-    """Write a number with three digits: no log and no replay knows more."""
+    """Return a number with three digits as text: no log and no replay knows more."""
+    # From here on, three digits round to a million.
     if value >= 999_500:
         return f"{value / 1e6:.3g} million" if value < 999.5e6 else f"{value / 1e6:,.0f} million"
     if value < 100:
@@ -51,7 +52,7 @@ def span_text(hours: float) -> str:
 
 
 def dates(window: LogWindow) -> str:
-    """Write the first and last day of a log in its own time zone: "January 1 to 31, 2026"."""
+    """Return the first and last day of a log in its own time zone: "January 1 to 31, 2026"."""
     first, last = (
         datetime.fromtimestamp(at, window.zone or UTC) for at in (window.start_s, window.end_s)
     )
@@ -61,5 +62,6 @@ def dates(window: LogWindow) -> str:
     if first.date() == last.date():
         return f"{begin}, {last.year}"
     if first.month == last.month:
+        # The month is not said twice.
         end = str(last.day)
     return f"{begin} to {end}, {last.year}"

@@ -58,8 +58,10 @@ class Bounds:
 
 
 def references(scenario: Scenario, begin: Callable[[str], OnTime]) -> Bounds:
-    """Compute the figures with which a replay's outcome is compared: A_s and both bounds. They
-    depend on P_jmax: without it all are unknown, and the returned ``static`` is 0.
+    """Return the figures with which a replay's outcome is compared: A_s and two upper bounds.
+
+    A_s is what the trainers do on a constant number of nodes. All depend on P_jmax (the limit of
+    concurrent trainers): without it they are unknown, and the returned ``static`` is 0.
 
     ``begin`` is called with the name of each of the two computations; it returns the function that
     the computation calls with the time of every event, for a progress bar.
@@ -82,8 +84,10 @@ def no_cost_bound(scenario: Scenario, *, on_time: OnTime | None = None) -> float
 
 
 def without_costs(scenario: Scenario, *, on_time: OnTime | None = None) -> Bounds:
-    """Compute the no-cost bound, the most samples without rescale costs, and when its work ran out:
-    by an optimal replay if trainers are alike, else by :func:`upper_bound`.
+    """Return the no-cost bound, the most samples without rescale costs, and when its work ran out.
+
+    If trainers are alike, it is the outcome of an optimal replay, else of the linear program of
+    :func:`upper_bound`, which does not tell when work runs out.
     """
     trainers = _true_trainers(scenario)
     if not _are_alike(trainers):
@@ -96,8 +100,10 @@ def without_costs(scenario: Scenario, *, on_time: OnTime | None = None) -> Bound
 
 
 def start_bound(scenario: Scenario) -> float | None:
-    """Compute samples that no policy exceeds as every node trains only some time after it joined;
-    None under ``paper`` costs.
+    """Return samples that no policy exceeds, as a node trains only some time after it joined.
+
+    None under ``paper`` costs, where nothing takes time. No outcome is above the work of all
+    trainers either.
     """
     if scenario.cost_model is CostModel.PAPER:
         return None
@@ -123,8 +129,9 @@ def _shortest_start_s(trainer: Trainer) -> float:
 
 
 def _best_samples(sizes: PoolSizes, trainer: Trainer, places: int) -> float:
-    """Return the samples of ``places`` trainers like this one on pools of these sizes, if the nodes
-    are divided for the largest rate at all times.
+    """Return the most samples of ``places`` trainers like this one on pools of these sizes.
+
+    The nodes are divided for the largest rate at all times, without rescale costs.
     """
     demand = TrainerDemand(
         trainer.id,

@@ -64,10 +64,11 @@ class Unused:
     def now(
         self, trainers: frozenset[str], demand: int, used: int, free: int, now_s: float
     ) -> Unused:
-        """Return what is still held now: no more than the ``free`` nodes, and nothing (but a demand
-        cap) if they were unused for :data:`UNUSED_S`.
+        """Return what the pilot of a user still holds now without using it.
 
-        The user's ``trainers`` have ``used`` nodes and could use ``demand``.
+        That is no more than the ``free`` nodes, and nothing (but a demand cap) if they were unused
+        for :data:`UNUSED_S`: a demand cap keeps the pilot from requesting nodes again that its
+        trainers did not use. The user's ``trainers`` have ``used`` nodes and could use ``demand``.
         """
         cap = (
             self.cap if self.cap is not None and self.cap.is_valid(trainers, demand, used) else None
@@ -101,25 +102,26 @@ class ByUser(Wrapped):
     given_up: list[int] = field(default_factory=list, compare=False)
 
     def decide(self, state: State, event: Event) -> tuple[Decision, object]:
-        """Divide the pool among the users, let each user's policy decide on its part, and join the
-        decisions.
+        """Divide the pool among the users, and let each user's policy decide on its part.
+
+        The decision joins those of all users; the memory is a :class:`UserMemories`.
         """
         memory = state.memory if isinstance(state.memory, UserMemories) else UserMemories()
         states = self._states_by_user(state, memory)
-        held = {user: _held_nodes(own) for user, own in states.items()}
-        wants = {user: _largest_demand(own) for user, own in states.items()}
-        has = {user: len(nodes) for user, nodes in held.items()}
+        held = {user: _held_nodes(user_state) for user, user_state in states.items()}
+        wants = {user: _largest_demand(user_state) for user, user_state in states.items()}
+        held_count = {user: len(nodes) for user, nodes in held.items()}
         unused: dict[str, Unused] = {}
         if self.how is Users.SHARE:
-            unused = self._unused_by_user(states, len(state.pool), wants, has, memory.unused)
-        counts, shares, wake_at_s = self._nodes_by_user(state, wants, has, memory.shares)
+            unused = self._unused_by_user(states, len(state.pool), wants, held_count, memory.unused)
+        counts, shares, wake_at_s = self._nodes_by_user(state, wants, held_count, memory.shares)
         nodes_of = _divided_pool(state.pool, held, counts)
         count_of: dict[str, int] = {}
-        inner: dict[str, object] = {}
-        for user, own in states.items():
-            own = _on_nodes(own, nodes_of[user])
-            decision, inner[user] = self.policy.decide(own, event)
-            for active, count in zip(own.active, decision.counts, strict=True):
+        policy_memories: dict[str, object] = {}
+        for user, user_state in states.items():
+            user_state = _on_nodes(user_state, nodes_of[user])
+            decision, policy_memories[user] = self.policy.decide(user_state, event)
+            for active, count in zip(user_state.active, decision.counts, strict=True):
                 count_of[active.trainer.id] = count
             if decision.wake_at_s is not None:
                 wake_at_s = min(wake_at_s, decision.wake_at_s)
@@ -131,7 +133,7 @@ class ByUser(Wrapped):
             tuple(count_of[active.trainer.id] for active in state.active),
             wake_at_s if wake_at_s < math.inf else None,
         )
-        return decision, UserMemories(inner, shares, unused)
+        return decision, UserMemories(policy_memories, shares, unused)
 
     def _states_by_user(self, state: State, memory: UserMemories) -> dict[str, State]:
         """Return the state of each user alone: the user's trainers, with the memory of the user's
@@ -163,7 +165,8 @@ class ByUser(Wrapped):
     ) -> dict[str, Unused]:
         """Return the nodes that each user's pilot holds although no trainer uses them.
 
-        The method adds these nodes to ``has``, and a demand cap lowers ``wants``.
+        The method adds these nodes to ``has``, and a demand cap (on what trainers were seen not to
+        use) lowers ``wants``. ``before`` is what pilots held at the last decision.
         """
         unused = dict[str, Unused]()
         idle = pool - sum(has.values())
@@ -187,6 +190,9 @@ class ByUser(Wrapped):
     ) -> tuple[dict[str, int], Mapping[str, ShareMemory], float]:
         """Return how many nodes each user gets, the memories of the pilots' split, and when they
         decide again.
+
+        ``wants`` and ``held`` are the nodes that each user's trainers could use and have;
+        ``before`` are the memories of the last split.
         """
         pool = len(state.pool)
         if self.how is Users.EQUAL:
@@ -208,15 +214,18 @@ class ByUser(Wrapped):
                 has[user] -= share.release_count
                 wake_at_s = min(wake_at_s, share.next_change_s)
             self.given_up.append(sum(held.values()) - sum(has.values()))
+        # What is free goes to users one after another, up to their limits.
         for user in self._poll_order(state, has):
             has[user] += max(min(pool - sum(has.values()), int(limits[user]) - has[user]), 0)
+        # A wake-up has to be later than the decision.
         return has, shares, wake_at_s if wake_at_s > state.at_s else state.at_s + 1.0
 
     def _claims_by_user(
         self, state: State, wants: Mapping[str, int], held: Mapping[str, int], *, is_short: bool
     ) -> dict[str, Sharer]:
-        """Return, for each user, what the user's pilot tells the others: the nodes that it wants
-        and holds (:class:`Sharer`).
+        """Return, for each user, what the user's pilot tells the others: what it wants and holds.
+
+        ``is_short``: it finds no idle node.
         """
         smallest: dict[str, int] = {}
         for trainer in _all_trainers(state):
@@ -254,19 +263,21 @@ class UserOutcome:
 def outcomes_by_user(
     scenario: Scenario, policy: Policy, outcome: ReplayOutcome
 ) -> tuple[UserOutcome, ...]:
-    """Compare each user's outcome with what ``policy`` does for the user alone on every U-th node,
-    the mean of up to :data:`DEALS` choices of these nodes.
+    """Return each user's outcome beside that of the user alone on a fixed part of the nodes.
+
+    With U users, that part is every U-th node, and the outcome is the mean of up to :data:`DEALS`
+    choices of these nodes.
     """
     window, work = scenario.window, _work_by_user(scenario.arrivals, outcome)
     names = sorted(window.initial.union(*(event.change.joined for event in window.events)))
     users = sorted(work)
     outcomes = []
     deals = min(len(users), DEALS)
-    for i, user in enumerate(users):
+    for index, user in enumerate(users):
         own = tuple(arrival for arrival in scenario.arrivals if arrival.user == user)
         total = 0.0
         for deal in range(deals):
-            part = of_nodes(window, names[(i + deal) % len(users) :: len(users)])
+            part = of_nodes(window, names[(index + deal) % len(users) :: len(users)])
             alone = replace(scenario, window=part, arrivals=own)
             total += _work_by_user(own, play(alone, policy, keep_entries=False))[user]
         outcomes.append(UserOutcome(user, work[user], total / deals))
@@ -300,8 +311,9 @@ def _largest_demand(state: State) -> int:
 def _divided_pool(
     pool: frozenset[str], held: Mapping[str, frozenset[str]], counts: Mapping[str, int]
 ) -> dict[str, frozenset[str]]:
-    """Assign ``counts`` nodes of the pool to each user: first those that the user's trainers hold,
-    then free ones.
+    """Return the nodes of the pool that each user gets, ``counts`` of them.
+
+    First come those that the user's trainers hold, then free ones.
     """
     kept = {user: sorted(nodes)[: counts[user]] for user, nodes in held.items()}
     free = sorted(pool.difference(*kept.values()))
@@ -314,7 +326,7 @@ def _divided_pool(
 
 
 def _on_nodes(state: State, nodes: frozenset[str]) -> State:
-    """Restrict a state to these nodes of the pool."""
+    """Return a state restricted to these nodes of the pool, as the pilot of one user sees it."""
     return replace(
         state,
         pool=nodes,

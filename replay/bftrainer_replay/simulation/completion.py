@@ -31,8 +31,10 @@ class Completion:
 
 
 def completion(arrivals: Sequence[Arrival], runs: Sequence[ReplayedTrainer]) -> Completion:
-    """Compute the metrics of completion times, queueing and fairness. Trainers stopped by a bug or
-    a user count as completed, but not for fairness.
+    """Return the metrics of completion times, queueing and fairness of a replay.
+
+    Trainers stopped by a bug or a user count as completed, but not for fairness, because their
+    length is not that of their work.
     """
     submitted_s = {arrival.trainer.id: arrival.at_s for arrival in arrivals}
     completion_s, queueing_s, ends_s = [], [], []
@@ -49,13 +51,15 @@ def completion(arrivals: Sequence[Arrival], runs: Sequence[ReplayedTrainer]) -> 
             alone_s = run.trainer.samples_total / (max(run.trainer.curve.per_s) or 1.0)
             # A slowdown of 0 would make the speed infinite.
             slowdowns.append(max((run.finished_s - at_s) / alone_s, 1e-9))
-    speeds = 1.0 / np.array(slowdowns or [np.nan])
+    relative_speeds = 1.0 / np.array(slowdowns or [np.nan])
     first_s = min(submitted_s.values(), default=0.0)
     return Completion(
         completed=len(completion_s),
         mean_s=float(np.mean(completion_s)) if completion_s else float("nan"),
         last_s=max(ends_s) - first_s if ends_s else float("nan"),
         queueing_s=float(np.mean(queueing_s)) if queueing_s else float("nan"),
-        jain=float(speeds.sum() ** 2 / (len(speeds) * (speeds**2).sum())),
+        jain=float(
+            relative_speeds.sum() ** 2 / (len(relative_speeds) * (relative_speeds**2).sum())
+        ),
         worst_slowdown=max(slowdowns, default=float("nan")),
     )

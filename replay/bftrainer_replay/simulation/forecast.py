@@ -99,10 +99,12 @@ class Forecast:
 
 
 def forecast(runs: PastRuns, now_s: float, pool: float | None) -> Forecast | None:
-    """Forecast at ``now_s`` when the queue is done; None if the past tells too little. ``pool`` is
-    that of the last hour, None if unknown.
+    """Return the distribution of the time until the queue is done; None if the past tells too
+    little.
 
-    The distribution of the past runs is widened by how wrong it would have been in the past.
+    ``now_s`` is when the forecast is made, and ``pool`` is that of the last hour relative to its
+    mean (None: unknown). The distribution of the past runs is widened by how wrong it would have
+    been in the past.
     """
     run_count = len(runs.start_s)
     present = _forecast_distribution(runs.known_at(now_s, run_count), now_s, pool)
@@ -111,9 +113,12 @@ def forecast(runs: PastRuns, now_s: float, pool: float | None) -> Forecast | Non
     errors, moments_s = [], []
     for index in range(int(_WARM_UP_SHARE * run_count), run_count):
         at_s = float(runs.start_s[index])
-        past = _forecast_distribution(runs.known_at(at_s, index), at_s, float(runs.pool[index]))
-        if past is not None and at_s + runs.took_s[index] <= now_s:
-            errors.append(_scaled_error(past, float(runs.took_s[index])))
+        past_forecast = _forecast_distribution(
+            runs.known_at(at_s, index), at_s, float(runs.pool[index])
+        )
+        # Only ends that are known by now can be compared with their forecast.
+        if past_forecast is not None and at_s + runs.took_s[index] <= now_s:
+            errors.append(_scaled_error(past_forecast, float(runs.took_s[index])))
             moments_s.append(at_s)
     finite = np.isfinite(errors)
     if finite.sum() >= FEWEST:
@@ -134,30 +139,33 @@ def forecast(runs: PastRuns, now_s: float, pool: float | None) -> Forecast | Non
 
 
 def _forecast_distribution(runs: PastRuns, now_s: float, pool: float | None) -> Forecast | None:
-    """Return the distribution of the past runs, weighted by how recent they are and how alike their
-    pool was; None if too few have ended. Runs that the log cut off count as censored
-    (Kaplan-Meier).
+    """Return the distribution of the past runs by their weights; None if too few have ended.
+
+    A run weighs more the more recent it is, and the more alike its pool was to ``pool``. Of a run
+    that the log cut off, only a least length is known: it counts until then (censored, as in the
+    estimator of Kaplan and Meier).
     """
-    done = runs.took_s <= runs.log_s
-    if done.sum() < FEWEST:
+    has_ended = runs.took_s <= runs.log_s
+    if has_ended.sum() < FEWEST:
         return None
     weights = 0.5 ** ((now_s - runs.start_s) / _HALF_LIFE_S)
     if pool is not None:
         distance = np.log(runs.pool + _POOL_OFFSET) - np.log(pool + _POOL_OFFSET)
         weights = weights * (np.exp(-0.5 * (distance / _POOL_BANDWIDTH) ** 2) + _OTHER_POOL_WEIGHT)
-    seconds = np.maximum(np.where(done, runs.took_s, runs.log_s), 1.0)
+    seconds = np.maximum(np.where(has_ended, runs.took_s, runs.log_s), 1.0)
     # By time; at equal times, ends come before runs that were cut off.
-    order = np.lexsort((~done, seconds))
-    seconds, done, weights = seconds[order], done[order], weights[order]
+    order = np.lexsort((~has_ended, seconds))
+    seconds, has_ended, weights = seconds[order], has_ended[order], weights[order]
     at_risk = np.cumsum(weights[::-1])[::-1]
-    unfinished_share = np.cumprod(1 - np.where(done, weights / at_risk, 0.0))
-    return Forecast(seconds[done], 1 - unfinished_share[done])
+    unfinished_share = np.cumprod(1 - np.where(has_ended, weights / at_risk, 0.0))
+    return Forecast(seconds[has_ended], 1 - unfinished_share[has_ended])
 
 
 def _scaled_error(past: Forecast, true_s: float) -> float:
-    """Return how far a past forecast was from the true time: the distance from its median, in units
-    of the distance from the median to the end of its interval on that side, both of logarithms. NaN
-    without a median.
+    """Return how far a past forecast was from the true time; NaN without a median.
+
+    It is the distance of the true time from the median, in units of the distance from the median to
+    the end of the forecast's interval on that side, both of logarithms.
     """
     median_s = past.median_s
     if not np.isfinite(median_s):

@@ -14,15 +14,16 @@ BLANK_UP_S, BLANK_DOWN_S = 20.0, 10.0  # the trainer file's defaults
 def without_curves(
     arrivals: Sequence[Arrival], *, by_model: bool = True, learning: Learning | None = None
 ) -> tuple[Arrival, ...]:
-    """Describe the trainers as users do who do not know how fast their trainers are: with blank
-    curves that the policy has to learn, and default costs. The true trainers stay in ``actual``.
+    """Return the trainers as users describe them who do not know how fast their trainers are.
 
-    ``by_model``: trainers of one model share their measurements; otherwise each trainer has its
-    own. ``learning`` has the other settings.
+    They have blank curves, which the policy has to learn, and default costs. The true trainers stay
+    in ``actual``. ``by_model``: trainers of one model share their measurements; otherwise each
+    trainer has its own. ``learning`` has the other settings.
     """
     described = []
     for arrival in arrivals:
         true = arrival.actual or arrival.trainer
+        # A blank curve is a straight line.
         nodes = (1, true.max_nodes) if true.max_nodes > 1 else (1,)
         blank = replace(
             true,

@@ -57,7 +57,11 @@ class Ledger:
     _previous_counts: dict[str, int] = field(default_factory=dict)
 
     def record(self, event: Event, state: State, plan: Plan) -> None:
-        """Keep an entry on a decision; the loop calls this after every one."""
+        """Keep an entry on a decision; the loop calls this after every one.
+
+        Without ``keep_entries``, only the time that it took is kept, and when trainers were
+        admitted.
+        """
         self.took_s.append(self.policy.took_s)
         if self.on_time is not None:
             self.on_time(event.at_s)

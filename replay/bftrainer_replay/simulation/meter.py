@@ -53,8 +53,10 @@ class Meter:
     def read(
         self, runs: Mapping[str, ReplayedTrainer], at_s: float
     ) -> tuple[RateSeen | StallSeen, ...]:
-        """Return the measurements of rates and stalls since the last call. Call it before the runs
-        are changed at ``at_s``.
+        """Return the measurements of rates and stalls since the last call.
+
+        A rate is measured over a window of time on the same nodes, after the stall of a rescale.
+        Call it before the runs are changed at ``at_s``.
         """
         if not self.windows_s:
             return ()
@@ -79,8 +81,10 @@ class Meter:
         return tuple(measurements)
 
     def _measured_stall(self, name: str, grew: bool, run: ReplayedTrainer) -> StallSeen:
-        """Return the measured cost of the last rescale; of one in which workers started, its two
-        parts.
+        """Return the measured cost of the last rescale.
+
+        Where new workers started beside training ones (cost model ``overlap``), it has two parts:
+        their start, and the stall at the switch. ``grew`` tells whether the rescale added nodes.
         """
         if run.cost_model is not CostModel.OVERLAP:
             return StallSeen(name, grew, self._with_noise(run.ready_s - run.since_s))

@@ -29,10 +29,10 @@ def took_s(
     max_parallel: int | None,
     start_s: float,
 ) -> NDArray[np.float64]:
-    """Replay the trainers from ``start_s``; return the seconds that each takes, infinite where the
-    log ends first.
+    """Replay the trainers from ``start_s``; return the seconds that each takes to its end.
 
-    Costs are those of drivers with warm workers (``overlap``).
+    They are infinite where the log ends first. Costs are those of drivers with warm workers (cost
+    model ``overlap``).
     """
     arrivals = tuple(Arrival(start_s, trainer) for trainer in trainers)
     scenario = Scenario(
@@ -62,7 +62,7 @@ def even_starts(log: LogWindow) -> Iterator[float]:
 
 
 def without_gaps(log: LogWindow) -> LogWindow:
-    """Cut the gaps out of a log: its clock stands still in them, so later events move forward."""
+    """Return a log without its gaps: its clock stands still in them, and later events move."""
 
     if not log.gaps:
         return log

@@ -95,13 +95,13 @@ def play(
     skip_queueing: bool = False,
     engine: Callable[[], Engine | None] = installed,
 ) -> ReplayOutcome:
-    """Replay a scenario under a policy. All but the timings is deterministic. Raises if the policy
-    cannot serve a trainer.
+    """Replay a scenario under a policy; return the outcome, of which all but timings is
+    deterministic.
 
-    The engine that ``engine()`` returns replays what it serves, with the same results.
-
+    Raises if the policy cannot serve a trainer. The engine that ``engine()`` returns (a compiled
+    library) replays what it serves, with the same results; all else is replayed in Python.
     ``skip_queueing``: no decision where a submission only lengthens the queue, for policies that
-    change nothing then.
+    change nothing then. ``keep_entries``: the outcome has a journal entry for each decision.
     """
     arrivals = _started_as(policy, scenario.arrivals)
     for arrival in arrivals:
@@ -124,6 +124,7 @@ def play(
         outcome = _by_engine(library, world, arrivals, policy, max_parallel, keep_entries)
         if outcome is not None:
             if on_time is not None:
+                # The engine tells no progress before its end.
                 on_time(scenario.window.end_s)
             return replace(outcome, wall_s=time.perf_counter() - began)
     timed = TimedPolicy(policy, time.perf_counter)
@@ -148,7 +149,10 @@ def _by_engine(
     max_parallel: int | None,
     keep_entries: bool,
 ) -> ReplayOutcome | None:
-    """Replay by the engine; None if it does not serve this world, these trainers or the policy."""
+    """Return the outcome of a replay by the engine; None if it does not serve this one.
+
+    It may not serve the world, the trainers or the policy.
+    """
     code = code_of(policy)
     if code is None or not is_served(world, arrivals):
         return None
@@ -193,7 +197,10 @@ def enough_trainers(window: LogWindow, trainers: Sequence[Trainer]) -> int:
 
 
 def _started_as(policy: Policy, arrivals: tuple[Arrival, ...]) -> tuple[Arrival, ...]:
-    """Replace the trainers' time to start by the policy's own, if it has one (plain jobs)."""
+    """Return the trainers with the policy's own time to start, if it has one, as plain jobs do.
+
+    Pools keep theirs.
+    """
     start_s = getattr(policy, "start_s", None)
     if start_s is None:
         return arrivals
@@ -227,8 +234,10 @@ def equivalent_nodes(window: LogWindow) -> float:
 
 
 def static_outcome(scenario: Scenario, *, on_time: OnTime | None = None) -> float:
-    """Compute A_s, the samples of the queue without pools of tasks, on N_eq constant nodes under
-    equal share without costs. A fraction of a node is interpolated.
+    """Return A_s: the samples of the queue on N_eq constant nodes, under equal share without costs.
+
+    N_eq is the mean number of idle nodes; a fraction of a node is interpolated. Pools of tasks are
+    left out.
 
     The paper assumes that the queue outlasts the window. If it does not, its rate is extrapolated
     to the end, so that A_s is the capacity of the nodes, not the work that there was.
@@ -237,8 +246,9 @@ def static_outcome(scenario: Scenario, *, on_time: OnTime | None = None) -> floa
 
 
 def on_constant_nodes(scenario: Scenario, nodes: float, on_time: OnTime | None = None) -> float:
-    """Compute the samples of the queue on this number of nodes, under equal share without costs. A
-    fraction of a node is interpolated.
+    """Return the samples of the queue on this number of nodes, under equal share without costs.
+
+    A fraction of a node is interpolated between two whole numbers.
     """
     low, part = math.floor(nodes), nodes - math.floor(nodes)
     outcome = _on_constant_nodes(scenario, low, on_time)
@@ -248,8 +258,9 @@ def on_constant_nodes(scenario: Scenario, nodes: float, on_time: OnTime | None =
 
 
 def ran_out_s(outcome: ReplayOutcome, scenario: Scenario) -> float | None:
-    """Return when fewer than P_jmax trainers were first left, with none to be admitted; None if the
-    work lasted, or without P_jmax.
+    """Return when the work ran out: fewer than P_jmax trainers were left, with none to be admitted.
+
+    None if the work lasted, or without P_jmax (the limit of concurrent trainers).
     """
     trainings = [run for run in outcome.runs if not run.trainer.fill]
     admitted_s = [run.admitted_s for run in trainings if run.admitted_s is not None]
@@ -265,8 +276,9 @@ def ran_out_s(outcome: ReplayOutcome, scenario: Scenario) -> float | None:
 
 
 def _on_constant_nodes(scenario: Scenario, nodes: int, on_time: OnTime | None) -> float:
-    """Compute the samples of the queue on a whole number of nodes, under equal share without costs,
-    extrapolated to the window's end if the work runs out.
+    """Return the samples of the queue on a whole number of nodes, under equal share without costs.
+
+    They are extrapolated to the window's end if the work runs out.
     """
     if nodes == 0:
         return 0.0

@@ -58,8 +58,11 @@ class CostModel(Enum):
 
 
 def too_long_s(model: CostModel, trainers: Iterable[Trainer]) -> float:
-    """Return the longest rescale of the trainers under ``overlap``, which T_fwd has to exceed for
-    growth ever to pay; below 0 under other cost models, where any T_fwd will do.
+    """Return the longest rescale of the trainers under ``overlap``; below 0 under other cost
+    models.
+
+    T_fwd (the time that a decision looks ahead) has to exceed it for growth ever to pay. Under
+    other cost models, any T_fwd will do.
     """
     if model is not CostModel.OVERLAP:
         return -1.0
@@ -148,6 +151,9 @@ class ReplayedTrainer:
     def samples_at(self, at_s: float) -> float:
         """Return the samples done by ``at_s``, less those lost at once (``paper`` costs, killed
         jobs).
+
+        They grow at ``rate`` once all stalls are over, and at ``slow_rate`` while the old nodes
+        train and new nodes start.
         """
         samples = self.samples
         if at_s > self.steady_s:
@@ -159,18 +165,18 @@ class ReplayedTrainer:
         return samples
 
     def refresh(self) -> None:
-        """Compute the values that hold until the next change of nodes, samples or stalls (``rate``,
-        ``steady_s``, ``finishes_s``).
+        """Compute the values that hold until the next change of nodes, samples or stalls.
 
-        Every such change ends with this call.
+        They are ``rate``, ``steady_s`` and ``finishes_s``. Every such change ends with this call.
         """
         self.rate = self._rates[self.nodes]
         self.steady_s = max(self.since_s, self.ready_s)
         self.finishes_s = self._finishes_at()
 
     def _finishes_at(self) -> float:
-        """Return when the trainer reaches its samples or ends by itself, if nothing changes;
-        infinity if never.
+        """Return when the trainer ends if nothing changes; infinity if never.
+
+        It ends when it reaches its samples, or by itself some time after its start.
         """
         stops_s = math.inf if self.started_s is None else self.started_s + self.stops_after_s
         if self.rate <= 0 or self.total == math.inf:
@@ -185,12 +191,16 @@ class ReplayedTrainer:
         return min(stops_s, self.steady_s + remaining / self.rate)
 
     def settle(self, at_s: float) -> None:
-        """Credit the samples done up to ``at_s``, and count those lost to stalls; the line then
-        begins at ``at_s``.
+        """Credit the samples done up to ``at_s``, and count those lost to stalls.
+
+        The trainer's line (its samples over time) then begins at ``at_s``. Node-time is counted as
+        well, and the last checkpoint before ``at_s``.
         """
         samples = self.samples_at(at_s)
         preempted_s = max(min(at_s, self.preempted_until_s) - self.since_s, 0.0)
         slow_s = max(min(at_s, self.switch_s) - max(self.since_s, self.stalled_until_s), 0.0)
+        # The time in which nothing trained: all of the stall, less what the old nodes trained in
+        # it.
         stalled_s = max(min(at_s, self.ready_s) - self.since_s, 0.0) - slow_s
         self.lost_to_preemption += self.rate * preempted_s
         self.lost_to_rescale += (
@@ -199,6 +209,7 @@ class ReplayedTrainer:
         self.node_s += self.nodes * (at_s - self.since_s)
         self.stalled_node_s += self.nodes * stalled_s + len(self._starting_nodes()) * slow_s
         if self.checkpoint_s is not None and self.rate > 0:
+            # The time since the last checkpoint; it counts if it was written after the line began.
             behind_s = (at_s - self.trains_since_s) % self.checkpoint_s
             if at_s - behind_s > self.since_s:
                 self.saved = self.samples_at(at_s - behind_s)
@@ -206,8 +217,11 @@ class ReplayedTrainer:
         self.refresh()
 
     def lose_nodes(self, lost: Nodes, at_s: float) -> None:
-        """Take the nodes ``lost`` from the trainer, as the scheduler does in a preemption, and
-        charge the cost of the loss.
+        """Take the nodes ``lost`` from the trainer, as the scheduler does in a preemption; charge
+        the cost.
+
+        The cost is a lump of samples under ``paper`` costs, else a stall, and the work since the
+        last checkpoint if the trainer is killed.
         """
         self.settle(at_s)
         self.preemptions += 1
@@ -220,6 +234,7 @@ class ReplayedTrainer:
         if (
             self.cost_model is not CostModel.PAPER
             and not self.rigid
+            # A loss of nodes that only start stalls nobody.
             and not self._starting_nodes().issuperset(lost)
         ):
             self.preempted_until_s = max(self.preempted_until_s, at_s + self._costs.scale_down_s)
@@ -228,7 +243,10 @@ class ReplayedTrainer:
             self.waits_since_s = at_s
 
     def rescale(self, after: Nodes, at_s: float) -> None:
-        """Move the trainer to the nodes ``after`` by a planned rescale, and charge its cost."""
+        """Move the trainer to the nodes ``after`` by a planned rescale, and charge its cost.
+
+        Under ``paper`` costs, that is a lump of samples, else a stall.
+        """
         self.settle(at_s)
         self.rescales += 1
         self.waited_s = self.longest_wait_s(at_s)
@@ -248,8 +266,9 @@ class ReplayedTrainer:
             self.trains_since_s = max(at_s, self.ready_s)
 
     def finish(self, at_s: float) -> None:
-        """End the trainer, which has reached its samples (the excess is discarded) or ended by
-        itself; its nodes are free.
+        """End the trainer, whose nodes are then free.
+
+        It has reached its samples (the excess is discarded), or ended by itself.
         """
         self.settle(at_s)
         self.stopped = self.started_s is not None and at_s >= self.started_s + self.stops_after_s
@@ -260,8 +279,8 @@ class ReplayedTrainer:
         self.refresh()
 
     def longest_wait_s(self, at_s: float) -> float:
-        """Return the longest time at 0 nodes between the trainer's admission and ``at_s``, or its
-        end.
+        """Return the longest time without nodes between the trainer's admission and ``at_s``, or
+        its end.
         """
         since_s = self.admitted_s if self.started_s is None else self.waits_since_s
         if self.nodes or self.finished_s is not None or since_s is None:
@@ -281,7 +300,7 @@ class ReplayedTrainer:
         return self.node_names - pending.training
 
     def _set_nodes(self, after: Nodes, at_s: float, *, stalls: bool = True) -> None:
-        """Set the trainer's nodes to ``after`` and compute the stall that follows.
+        """Set the trainer's nodes to ``after``, and compute the stall that follows.
 
         No stall follows under ``paper`` costs, which are lumps of samples, or without ``stalls``: a
         rigid job that loses nodes is killed.
@@ -315,13 +334,16 @@ class ReplayedPool(ReplayedTrainer):
     """The sum of the times in ``working``."""
 
     def samples_at(self, at_s: float) -> float:
-        """Return the samples done by ``at_s``. Nodes that have started by then move from
-        ``starting`` to ``working``.
+        """Return the samples done by ``at_s``: each working node's time, at the rate of one node.
+
+        Nodes that have started by then move from ``starting`` to ``working``.
         """
         while self.starting and self.starting[0][0] <= at_s:
             ready_s, node = self.starting.popleft()
             self.working[node] = ready_s
             self.working_since_sum_s += ready_s
+        # ``_rates[1]`` is the rate of one node; the sum of all working nodes' times is their number
+        # times ``at_s``, less the sum of their starts.
         return self.samples + self._rates[1] * (len(self.working) * at_s - self.working_since_sum_s)
 
     def settle(self, at_s: float) -> None:
@@ -346,6 +368,7 @@ class ReplayedPool(ReplayedTrainer):
         left = self.node_names - after
         for node in left:
             if (since_s := self.working.pop(node, None)) is not None:
+                # What the leaving node has done stays.
                 self.samples += self._rates[1] * (at_s - since_s)
                 self.working_since_sum_s -= since_s
         if left:
@@ -357,8 +380,9 @@ class ReplayedPool(ReplayedTrainer):
 
 
 def _with_stall_costs(trainer: Trainer, model: CostModel) -> Trainer:
-    """Return the trainer with its costs as the model charges them as stalls; ``delay`` has a start
-    only.
+    """Return the trainer with its costs as the model charges them as stalls.
+
+    ``delay`` has no stalls: new nodes only take time to start.
     """
     charged = model.costs_of(trainer)
     if model is CostModel.DELAY:

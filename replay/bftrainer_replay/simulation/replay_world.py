@@ -98,6 +98,7 @@ class ReplayWorld:
     until_done: bool = False
 
     def __post_init__(self, arrivals: Sequence[Arrival]) -> None:
+        """Begin at the window's start, before its first event."""
         self._curves: dict[str, LossCurve] = {}
         """Loss curves of the submitted trainers that have one."""
         self.now_s = self.window.start_s
@@ -126,8 +127,10 @@ class ReplayWorld:
         """All submitted trainers."""
 
     def next_event(self, state: State) -> Event | None:
-        """Advance to the earliest of pool change, submission, completion and wake-up, and return it
-        as an event; None after the end of the window.
+        """Advance to the next event, and return it; None after the end of the window.
+
+        It is the earliest of the next change of the pool, submission, completion and wake-up. With
+        ``until_done``, the replay also ends when all trainers are done.
         """
         wake_at_s = state.wake_at_s
         if self._has_ended or (self.until_done and self._is_done()):
@@ -165,8 +168,9 @@ class ReplayWorld:
         )
 
     def apply(self, steps: tuple[Rescale, ...]) -> None:
-        """Carry out the planned rescales of a decision. Preemptions were carried out when they
-        happened: a forced step only confirms one.
+        """Carry out the planned rescales of a decision.
+
+        Preemptions were carried out when they happened: a forced step only confirms one.
         """
         for step in steps:
             run = self._started.setdefault(step.trainer_id, self.runs[step.trainer_id])
@@ -179,8 +183,9 @@ class ReplayWorld:
             self._held_nodes[step.trainer_id] = step.after
 
     def totals(self) -> ReplayTotals:
-        """Return outcome and costs up to now, over all trainers. A stall is counted when it ends or
-        is cut short.
+        """Return the samples of all trainers up to now, done and lost.
+
+        A stall is counted when it ends or is cut short. Pools of tasks do not count.
         """
         done = self._finished_totals
         pairs = [
@@ -196,8 +201,9 @@ class ReplayWorld:
         )
 
     def _present_losses(self, done: tuple[tuple[str, float], ...]) -> tuple[tuple[str, float], ...]:
-        """Return the present loss of each trainer, as an evaluation function of its progress; a
-        trainer without a loss curve, or before its first sample, reports none.
+        """Return (trainer, loss) as trainers report them now; ``done`` has their samples.
+
+        A trainer without a loss curve, or before its first sample, reports none.
         """
         if not self._curves:
             return ()
@@ -228,8 +234,9 @@ class ReplayWorld:
         return max(self._arrivals[self._arrival_index].at_s, self.window.start_s)
 
     def _change_pool(self) -> PoolChanged:
-        """Apply the next change of the pool: trainers lose the nodes that leave."""
+        """Apply the next change of the pool, and return it; trainers lose the nodes that leave."""
         self._change_index += 1
+        # The first change is the state at the window's start.
         if self._change_index == 0:
             return PoolChanged(joined=self.window.initial)
         event = self.window.events[self._change_index - 1]
@@ -242,8 +249,9 @@ class ReplayWorld:
         return change
 
     def _finish_due(self, at_s: float) -> list[TrainerFinished]:
-        """Finish the trainers that have reached their samples or end by themselves; return these
-        changes for the event.
+        """Finish the trainers that have reached their samples or end by themselves.
+
+        Return these changes for the event. Pools never finish.
         """
         started = ((name, run) for name, run in self._started.items() if not run.trainer.fill)
         due = [
@@ -266,7 +274,10 @@ class ReplayWorld:
         return [TrainerFinished(name) for name in due]
 
     def _submit_due(self, at_s: float) -> list[TrainerSubmitted]:
-        """Submit the trainers whose time has come; return these changes for the event."""
+        """Submit the trainers whose time has come; return these changes for the event.
+
+        The policy gets a trainer as its user specifies it; its progress follows the true one.
+        """
         submitted = []
         while self._arrival_time() <= at_s:
             arrival = self._arrivals[self._arrival_index]

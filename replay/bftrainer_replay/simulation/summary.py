@@ -70,7 +70,10 @@ class Summary:
 
 
 def summarize(policy: str, scenario: Scenario, outcome: ReplayOutcome, bounds: Bounds) -> Summary:
-    """Compute all figures of a replay. U and the bounds are None if A_s is 0."""
+    """Return all figures of a replay; U and the bounds are None if A_s (``bounds.static``) is 0.
+
+    A_s is the samples on a constant number of nodes, to which these are relative.
+    """
     static = bounds.static
     trainings = [run for run in outcome.runs if not run.trainer.fill]
     pools = [run for run in outcome.runs if run.trainer.fill]

@@ -47,7 +47,10 @@ class TimeToDone:
 def time_to_done(
     window: LogWindow, arrivals: Sequence[Arrival], runs: Sequence[ReplayedTrainer]
 ) -> TimeToDone:
-    """Measure the times until done of all trainers that are submitted before the window ends."""
+    """Return the times until done of all trainers that are submitted before the window ends.
+
+    One that is not done counts as if it ended with the window.
+    """
     finished_s = {run.trainer.id: run.finished_s for run in runs}
     submitted_s = _submitted_s(window, arrivals)
     ends_s = [
@@ -58,9 +61,10 @@ def time_to_done(
 
 
 def fluid_bound(window: LogWindow, arrivals: Sequence[Arrival]) -> TimeToDone | None:
-    """Compute times that no policy goes below: if all nodes were one server that each training uses
-    at its best rate per node. It bounds mean and last (no percentile); None if a trainer's length
-    is unknown.
+    """Return times that no policy goes below; None if a trainer's length is unknown.
+
+    They hold if all nodes were one server that each training uses at its best rate per node (see
+    the module). They bound the mean and the last; there is no percentile.
     """
     trainers = [arrival.truth for arrival in arrivals if arrival.at_s <= window.end_s]
     if any(trainer.samples_total is None for trainer in trainers):
@@ -74,8 +78,10 @@ def fluid_bound(window: LogWindow, arrivals: Sequence[Arrival]) -> TimeToDone | 
     submitted_node_s = np.interp(submitted_s, times_s, node_s).tolist()
     done_node_s = _shortest_first(submitted_node_s, works_node_s)
     # Back to time: the first instant at which so much node-time has passed.
-    rises = np.append(True, np.diff(node_s) > 0)
-    done_s = np.interp(done_node_s, node_s[rises], times_s[rises], right=window.end_s)
+    is_first_instant = np.append(True, np.diff(node_s) > 0)
+    done_s = np.interp(
+        done_node_s, node_s[is_first_instant], times_s[is_first_instant], right=window.end_s
+    )
     is_unfinished = np.array(done_node_s) > node_s[-1]
     alone_s = [
         at_s + (trainer.samples_total or 0.0) / (max(rates(trainer)) or 1.0)
@@ -106,7 +112,7 @@ def _submitted_s(window: LogWindow, arrivals: Sequence[Arrival]) -> list[float]:
 def _times_summary(
     since_s: Sequence[float], done_s: Sequence[float], unfinished: int
 ) -> TimeToDone:
-    """Compute mean, percentile and last of the times between submissions and ends."""
+    """Return mean, 95th percentile and last of the times from submissions (``since_s``) to ends."""
     if not done_s:
         return TimeToDone(None, None, None, 0)
     took_h = (np.array(done_s) - np.array(since_s)) / 3600
@@ -121,10 +127,10 @@ def _least_node_s(trainer: Trainer) -> float:
 
 
 def _shortest_first(released: Sequence[float], works: Sequence[float]) -> list[float]:
-    """Return when each job is done on one server of speed 1 that always works on the job with the
-    shortest remaining work, in the jobs' order.
+    """Return when each job is done on one server of speed 1, in the jobs' order.
 
-    ``released[j]`` is when job j arrives, in any order, ``works[j]`` its work.
+    The server always works on the job with the shortest remaining work. ``released[j]`` is when job
+    j arrives, in any order, ``works[j]`` its work.
     """
     order = sorted(range(len(works)), key=lambda job: released[job])
     done = [0.0] * len(works)

@@ -77,7 +77,12 @@ class _Admitted:
     counts: list[int]
 
     def maximum(self, k: int) -> float | None:
-        """Solve the program with the first ``k`` trainers admitted; None if it is infeasible."""
+        """Return the program's maximum with the first ``k`` trainers admitted; None if it is
+        infeasible.
+
+        From the last call, only the bounds of groups change in which a trainer was added or
+        removed, and the number of trainers that must have finished.
+        """
         admitted = sum(self.counts)  # by the last call
         changed_groups = self.group_of[min(admitted, k) : max(admitted, k)]
         for group in changed_groups:
@@ -91,10 +96,10 @@ class _Admitted:
 
 
 def upper_bound(sizes: PoolSizes, trainers: Sequence[Trainer], max_parallel: int) -> float:
-    """Compute samples that no policy exceeds on pools of these sizes without costs: the maximum,
-    over the number K of trainers admitted, of a linear program.
+    """Return samples that no policy exceeds on pools of these sizes without costs.
 
-    ``trainers`` are in order of submission, with their true curves.
+    They are the maximum, over the number K of trainers admitted, of a linear program (see the
+    module). ``trainers`` are in order of submission, with their true curves.
     """
     levels = _levels_of(sizes)
     if not trainers or not levels.seconds:
@@ -109,6 +114,7 @@ def upper_bound(sizes: PoolSizes, trainers: Sequence[Trainer], max_parallel: int
     ]
     lengths = []
     for m, total in groups:
+        # A trainer of unknown length trains for all of the time at most.
         samples = max(models[m].curve.per_s) * span_s if total is None else total
         lengths.append(samples / _UNIT_SAMPLES)
     solver, finished_row = _linear_program(levels, models, list(groups), max_parallel)
@@ -117,6 +123,7 @@ def upper_bound(sizes: PoolSizes, trainers: Sequence[Trainer], max_parallel: int
     # last such K, or beyond.
     whole = np.cumsum([lengths[group] for group in group_of])
     low, high = min(max_parallel, len(trainers)), len(trainers)
+    # The largest K with which all work can be done, by bisection.
     while low < high:
         middle = (low + high + 1) // 2
         if (program.maximum(middle) or 0.0) < whole[middle - 1] * (1 - _TOLERANCE):
@@ -135,8 +142,9 @@ def upper_bound(sizes: PoolSizes, trainers: Sequence[Trainer], max_parallel: int
 
 
 def _models_of(trainers: Sequence[Trainer]) -> tuple[list[int], list[_Model]]:
-    """Group the trainers by model (curve and sizes): return the place of each trainer's model, and
-    the models.
+    """Return the index of each trainer's model, and the models.
+
+    Trainers of one model have the same curve and sizes.
     """
     places: dict[tuple[Curve, tuple[int, ...]], int] = {}
     model_of_trainer = [
@@ -156,11 +164,11 @@ def _linear_program(
     groups: Sequence[tuple[int, float | None]],
     max_parallel: int,
 ) -> tuple[highspy.Highs, int]:
-    """Build the linear program without any trainer admitted; return its solver and the row that
-    counts finished trainers.
+    """Return the solver of the program without any trainer admitted, and the row of finished
+    trainers.
 
-    The columns are the samples of each group, then x: seconds of trainers of a model on a number of
-    nodes in a bin of the pool size.
+    The columns are the samples of each group of trainers, then x: seconds of trainers of a model on
+    a number of nodes in a bin of the pool size.
     """
     program = ConstraintRows(native_sos=True)
     samples = [program.variable(0.0, 0.0, objective=1.0) for _ in groups]
@@ -177,10 +185,13 @@ def _linear_program(
 
     for b, (seconds, nodes) in enumerate(zip(levels.seconds, levels.nodes, strict=True)):
         in_bin = [(n, x) for (_, n, x_bin), x in spent.items() if x_bin == b]
+        # No more places than P_jmax at any time.
         limit([(x, 1.0) for _, x in in_bin], max_parallel * seconds)
+        # No more nodes than the pool has.
         limit([(x, float(n)) for n, x in in_bin], nodes * seconds)
         for m, model in enumerate(models):
             if model.count < max_parallel:
+                # No more trainers of a model than there are.
                 limit([(spent[m, n, b], 1.0) for n in model.points], model.count * seconds)
     for m, model in enumerate(models):
         model_samples = [
@@ -191,6 +202,7 @@ def _linear_program(
             for (x_model, n, _), x in spent.items()
             if x_model == m
         ]
+        # No more samples than the places of the model train.
         limit([*model_samples, *place_samples], 0.0)
     finished = []
     for x, (_, total) in zip(samples, groups, strict=True):
@@ -201,8 +213,10 @@ def _linear_program(
 
 
 def _levels_of(sizes: PoolSizes) -> _Levels:
-    """Merge the pool sizes, in order of size, into at most ``_MAX_BINS`` bins of about the same
-    length in time, with the mean size of each. Time without nodes does not count.
+    """Return the time at each pool size, merged into at most ``_MAX_BINS`` bins.
+
+    Sizes are merged in order, into bins of about the same length in time, with the mean size of
+    each. Time without nodes does not count.
     """
     kept = (sizes.nodes > 0) & (sizes.duration_s > 0)
     if not kept.any():

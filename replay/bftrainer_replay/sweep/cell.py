@@ -97,9 +97,10 @@ class Task:
 
 
 def task(cell: Cell, inputs: Inputs, kind: str = REPLAY, on: Iterable[str] | None = None) -> Task:
-    """Build the computation of ``kind`` for a cell. Its key depends on the settings named in
-    ``on``; by default on those that the policy uses, so that cells which differ in others share a
-    result.
+    """Return the computation of ``kind`` for a cell, with a key that names its result file.
+
+    The key is a hash of the inputs and of the settings named in ``on``; by default of those that
+    the policy uses, so that cells which differ in others share a result.
     """
     unused = {"log", "workload"}
     if cell.policy in _WITHOUT_SETTINGS:
@@ -127,7 +128,7 @@ def each_once(tasks: Iterable[Task]) -> tuple[Task, ...]:
 
 
 def _window_digest(window: LogWindow) -> str:
-    """A hash of all that a replay uses of a window."""
+    """Return a hash of all that a replay uses of a window."""
     head = (window.start_s, window.end_s, sorted(window.initial))
     events = (
         (event.at_s, sorted(event.change.joined), sorted(event.change.left))

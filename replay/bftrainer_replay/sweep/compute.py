@@ -27,7 +27,10 @@ _SOLVE_S = 10.0
 
 
 def compute(task: Task, inputs: Inputs) -> Result:
-    """Compute the result of a task; with ``split``, the sum over the pilots."""
+    """Return the result of a task as a JSON object; with ``split``, the sum over the pilots.
+
+    ``split`` divides nodes and trainers among several pilots, each of which is a replay.
+    """
     cell = task.cell
     scenario = scenario_of(cell, inputs)
     if task.kind == POOL:
@@ -44,8 +47,9 @@ def compute(task: Task, inputs: Inputs) -> Result:
 
 
 def _part_of_pilot(whole: Scenario, number: int, split: int) -> Scenario:
-    """Return the scenario of pilot ``number`` of ``split``: its nodes, its trainers and its part of
-    P_jmax.
+    """Return the scenario of one of ``split`` pilots: every so-many-th node and trainer.
+
+    P_jmax, the limit of concurrent trainers, is divided as well.
     """
     names = {name for event in whole.window.events for name in event.change.joined}
     window = of_nodes(whole.window, sorted(names | whole.window.initial)[number::split])
@@ -59,8 +63,9 @@ def _part_of_pilot(whole: Scenario, number: int, split: int) -> Scenario:
 
 
 def replayed(cell: Cell, whole: Scenario) -> tuple[dict[str, object], ReplayOutcome]:
-    """Replay a scenario under the cell's policy; return the result to store, and the outcome (with
-    journal entries if the cell has ``detail``).
+    """Replay a scenario under the cell's policy; return the result to store, and the outcome.
+
+    The outcome has journal entries if the cell has ``detail``.
     """
     outcome = play(whole, policy_of(cell), keep_entries=cell.detail)
     summary = summarize(cell.policy, whole, outcome, Bounds())
@@ -84,8 +89,10 @@ def replayed(cell: Cell, whole: Scenario) -> tuple[dict[str, object], ReplayOutc
 
 
 def _pool_node_h(whole: Scenario, policy: Policy) -> float:
-    """Return the work, in one-node hours, of a pool of independent one-node tasks that gets all
-    nodes the trainings leave. Its tasks take the trainings' mean time to start.
+    """Return the work, in one-node hours, of a pool of tasks that gets all nodes the trainings
+    leave.
+
+    Its tasks are independent, take one node each, and take the trainings' mean time to start.
     """
     largest = max(int(pool_sizes_of(whole.window).nodes.max(initial=0)), 1)
     start_s = float(
@@ -97,8 +104,10 @@ def _pool_node_h(whole: Scenario, policy: Policy) -> float:
 
 
 def scenario_of(cell: Cell, inputs: Inputs) -> Scenario:
-    """Return the scenario of a cell, with its ``cost_factor`` and knowledge of curves applied to
-    the trainers.
+    """Return the scenario of a cell, with its settings applied to the trainers.
+
+    ``cost_factor`` multiplies their rescale costs; with ``curves`` to be learned, the policy is
+    told no curves.
     """
     arrivals = inputs.arrivals_of(cell)
     if cell.cost_factor != 1.0:
@@ -108,6 +117,7 @@ def scenario_of(cell: Cell, inputs: Inputs) -> Scenario:
     return Scenario(
         window=inputs.windows[cell.log],
         arrivals=arrivals,
+        # In a cell, 0 stands for no value.
         max_parallel=cell.max_parallel or None,
         cost_model=cell.cost_model,
         decide_on=cell.decide_on,

@@ -29,13 +29,16 @@ class Detail:
 
 
 def detail_of(scenario: Scenario, outcome: ReplayOutcome) -> dict[str, object]:
-    """Return the :class:`Detail` of a replay as a JSON object."""
+    """Return the :class:`Detail` of a replay as a JSON object, for its figure."""
     window, entries = scenario.window, outcome.entries
     edges_s = np.linspace(window.start_s, window.end_s, _STEPS + 1)
     at_s = np.array([*(entry.at_s for entry in entries), window.end_s])
     lengths = np.diff(at_s)
 
     def means(nodes: list[int]) -> list[float]:
+        """Return the mean of a number of nodes in each step; ``nodes`` holds from decision to
+        decision.
+        """
         node_s = np.concatenate(([0.0], np.cumsum(np.array(nodes) * lengths)))
         means_of_steps = np.diff(np.interp(edges_s, at_s, node_s)) / np.diff(edges_s)
         return [round(float(mean), 2) for mean in means_of_steps]

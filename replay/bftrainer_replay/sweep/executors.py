@@ -22,11 +22,11 @@ _CONNECT_S = 10
 
 @contextmanager
 def opened_executor(workers: str) -> Iterator[Executor | None]:
-    """Open the executor that ``workers`` names (``mpi``, ``dask:ADDRESS`` or ``module:name``) until
-    the end of the block.
+    """Open the executor that ``workers`` names, until the end of the block.
 
-    None: this process is a rank of MPI that has computed for another one, and has no more to do.
-    Raises ``UserError`` for one that is not installed, not running or not an executor.
+    The names are ``mpi``, ``dask:ADDRESS`` and ``module:name``. Yields None if this process is a
+    rank of MPI that has computed for another one, and has no more to do. Raises ``UserError`` for
+    one that is not installed, not running or not an executor.
     """
     if workers == MPI:
         with _mpi_executor() as executor:
@@ -41,8 +41,10 @@ def opened_executor(workers: str) -> Iterator[Executor | None]:
 
 @contextmanager
 def _mpi_executor() -> Iterator[Executor | None]:
-    """Open an executor on the ranks of MPI; None in every rank but the first, when its work is
-    done.
+    """Open an executor on the ranks of MPI.
+
+    Yields it in the first rank; in every other rank None, once that has computed what the first one
+    asked for. Raises ``UserError`` without MPI or with one rank only.
     """
     try:
         world: Any = import_module("mpi4py.MPI").COMM_WORLD
@@ -88,8 +90,10 @@ def _dask_executor(address: str) -> Iterator[Executor]:
 
 @contextmanager
 def _user_executor(name: str) -> Iterator[Executor]:
-    """Open the executor ``module:name`` of the user, or the one that a function of that name
+    """Open the executor that the user names as ``module:name``, or that a function of that name
     returns.
+
+    Raises ``UserError`` for anything else.
     """
     loaded = _imported_object(name)
     executor = loaded if isinstance(loaded, Executor) else _call_builder(loaded, name)
@@ -111,8 +115,9 @@ def _call_builder(build: Callable[[], Any], name: str) -> Any:
 
 
 def _imported_object(name: str) -> Any:
-    """Import the object that ``module:name`` names: an executor, or a callable. A module in the
-    user's folder is searched for last. Raises ``UserError`` for anything else.
+    """Return the object that ``module:name`` names: an executor, or a callable.
+
+    A module in the user's folder is searched for last. Raises ``UserError`` for anything else.
     """
     module_name, colon, attribute = name.partition(":")
     if not (colon and module_name and attribute):

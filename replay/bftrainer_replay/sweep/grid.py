@@ -141,7 +141,7 @@ class GridSweep:
         return each_once(task(cell, self.inputs) for cell in self.cells)
 
     def cost_s(self, planned: Task) -> float:
-        """Estimate how many seconds a task takes on one core, for the progress bar."""
+        """Return about how many seconds a task takes on one core, for the progress bar."""
         cell = planned.cell
         key = cell.log, cell.workload, cell.seed, cell.max_parallel
         if key not in self._costs_s:
@@ -171,8 +171,10 @@ def read_sweep(path: Path) -> GridSweep:
 
 
 def _read_workloads(tables: Sequence[TrainersTable], folder: Path) -> list[SweepWorkload]:
-    """Read the workloads of a grid; those with the same name become NAME, NAME#2 ..., since two
-    files of one name, or other curves, make other trainers.
+    """Return the workloads of a grid, each with a name of its own.
+
+    Those with the same name become NAME, NAME#2 ..., since two files of one name, or other curves,
+    make other trainers.
     """
     workloads: dict[str, SweepWorkload] = {}
     for table in tables:
@@ -195,6 +197,7 @@ def cells_of(grid: GridTable, logs: Sequence[str], workloads: Sequence[str]) -> 
     fastest.
     """
     names = tuple(type(grid).model_fields)
+    # An empty list stands for a default that depends on other settings.
     axes = [getattr(grid, name) or (None,) for name in names]
     return tuple(
         _combination_cell(log, workload, dict(zip(names, values, strict=True)))
@@ -203,8 +206,9 @@ def cells_of(grid: GridTable, logs: Sequence[str], workloads: Sequence[str]) -> 
 
 
 def _combination_cell(log: str, workload: str, values: dict[str, Any]) -> Cell:
-    """Build the cell of one combination; the default objective depends on P_jmax, and that of T_fwd
-    on the objective.
+    """Return the cell of one combination of ``values`` by setting.
+
+    The default objective depends on P_jmax, and that of T_fwd on the objective.
     """
     places = None if values["max_parallel"] == "auto" else int(values["max_parallel"])
     objective = values["objective"] or usual_objective(places)
@@ -216,8 +220,9 @@ def _combination_cell(log: str, workload: str, values: dict[str, Any]) -> Cell:
 
 
 def windows_of(tables: Sequence[LogTable], folder: Path) -> dict[str, LogWindow]:
-    """Read the logs of a grid and cut their windows; the keys are file names with partition, and
-    those that repeat get a number (``log.csv#2``).
+    """Return the windows of a grid by name: each log is read, and its window cut out.
+
+    The names are file names with partition; those that repeat get a number (``log.csv#2``).
     """
     windows: dict[str, LogWindow] = {}
     # Several tables may name one log, which is read once: the log, and the remarks on it.
@@ -240,8 +245,9 @@ def windows_of(tables: Sequence[LogTable], folder: Path) -> dict[str, LogWindow]
 
 
 def _cut_window(table: LogTable, log: EventLog, folder: Path) -> LogWindow:
-    """Cut the window that the grid file describes out of a log; raises :class:`InputFileError` for
-    a window that the log does not have.
+    """Return the window that the grid file describes of a log.
+
+    Raises :class:`InputFileError` for a window that the log does not have.
     """
     where = str(table.path)
     if log.gpus is not None:
@@ -262,6 +268,7 @@ def _cut_window(table: LogTable, log: EventLog, folder: Path) -> LogWindow:
         start_s=start_s,
         end_s=end_s,
         nodes=nodes,
+        # In a log that names its nodes, shares refer to these.
         machine_nodes=table.importing(folder).machine_nodes if log.site.nodes is None else None,
     )
     return window if table.partition is None else in_partition(window, table.partition)
@@ -295,10 +302,10 @@ def _resolved_path(folder: Path, path: Path | None) -> Path | None:
 
 
 def shard_of(tasks: Sequence[Task], text: str) -> tuple[Task, ...]:
-    """Return the tasks of the shard ``i/n``, i from 1 to n: every n-th from the i-th on. Raises
-    ``UserError`` for another text.
+    """Return the tasks of the shard ``i/n``, i from 1 to n: every n-th from the i-th on.
 
-    Tasks that are neighbors in the grid take about as long, so they go to different shards.
+    Tasks that are neighbors in the grid take about as long, so they go to different shards. Raises
+    ``UserError`` for another text.
     """
     number, slash, count = text.partition("/")
     digits = f"{number}{count}"

@@ -73,8 +73,9 @@ class SweepWorkload:
 
 
 def workload_of(table: WorkloadTable) -> SweepWorkload:
-    """Read the trainers of a table or, without one, prepare to generate ``hpo`` or ``diverse``
-    trainers.
+    """Return the workload of a table: its trainers or, without one, a generator of trainers.
+
+    The generator makes ``hpo`` or ``diverse`` trainers for a window.
     """
     curves = TABLE_2 if table.curves is None else read_curves(table.curves)
     if table.trainers is not None:
@@ -83,6 +84,7 @@ def workload_of(table: WorkloadTable) -> SweepWorkload:
         def trainers_of_table(
             window: LogWindow, seed: int, *, places: int = 0, units: int = 1
         ) -> tuple[Arrival, ...]:
+            """Return the trainers of the table, whatever the window."""
             return workload.arrivals
 
         return SweepWorkload(table.trainers.name, trainers_of_table, has_times=True)
@@ -93,6 +95,7 @@ def workload_of(table: WorkloadTable) -> SweepWorkload:
     def generated_trainers(
         window: LogWindow, seed: int, *, places: int = 0, units: int = 1
     ) -> tuple[Arrival, ...]:
+        """Return as many trainers as outlast the window, all submitted at its start."""
         times = submissions(window.start_s, outlasting_count(window, curves, places, units), 0.0)
         return (
             hpo(model, times, curves)
@@ -107,12 +110,12 @@ def workload_of(table: WorkloadTable) -> SweepWorkload:
 def outlasting_count(
     window: LogWindow, curves: Mapping[str, Curve], places: int = 0, units: int = 1
 ) -> int:
-    """Return the number of generated trainers that outlast the log, even at their most efficient
-    size and with ``places`` of them at once.
+    """Return the number of generated trainers that outlast the log with ``places`` of them at once.
 
-    The models come in turn. Trainers are admitted in order, so all but the last ``places`` that
-    were admitted are finished: the time that those need comes on top, as if they were of the
-    longest model. ``units``: see :class:`MakeTrainers`.
+    They outlast it even at their most efficient size. The models come in turn. Trainers are
+    admitted in order, so all but the last ``places`` that were admitted are finished: the time that
+    those need comes on top, as if they were of the longest model. ``units``: see
+    :class:`MakeTrainers`.
     """
     fewest_unit_s = [SAMPLES_TOTAL / best_rate_per_node(curve) for curve in curves.values()]
     mean_unit_s = sum(fewest_unit_s) / len(fewest_unit_s)
@@ -126,9 +129,10 @@ def outlasting_count(
 def inputs_of(
     windows: Mapping[str, LogWindow], workloads: Sequence[SweepWorkload], cells: Sequence[Cell]
 ) -> Inputs:
-    """Collect the windows and make the trainers that the cells refer to.
+    """Return the windows, and the trainers that the cells refer to.
 
-    Checks all names, and what each policy needs to know of trainers.
+    Raises an error for an unknown name, or for trainers of which a policy lacks what it needs to
+    know.
     """
     by_name = {workload.name: workload for workload in workloads}
     # A replay does not use the queue, and a million jobs are too many to send to every process.

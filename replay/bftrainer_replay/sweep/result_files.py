@@ -28,6 +28,7 @@ class ResultStore:
     def check_folder(self) -> None:
         """Raise ``UserError`` if results cannot be stored. Creates nothing."""
         folder = self.folder.absolute()
+        # The folder may not exist yet: then the nearest one that does has to be writable.
         nearest = next(path for path in (folder, *folder.parents) if os.path.lexists(path))
         if not nearest.is_dir():
             problem = "is not a directory"
@@ -38,8 +39,10 @@ class ResultStore:
         raise UserError(f"{nearest} {problem}; specify another directory with --out")
 
     def get(self, task: Task) -> Result | None:
-        """Read the result of a task; None if there is none yet. A file that is not JSON, or has no
-        result, counts as missing. Raises ``UserError`` for a file that cannot be read.
+        """Return the result of a task; None if there is none yet.
+
+        A file that is not JSON, or has no result, counts as missing. Raises ``UserError`` for a
+        file that cannot be read.
         """
         try:
             content = json.loads(self._path(task).read_bytes())

@@ -37,8 +37,9 @@ class WorkRanOutError(BFTrainerError):
 
 
 def check_work_lasted(ends: Iterable[str | None]) -> None:
-    """Check that no replay of generated trainers ran out of work; ``ends`` are the times at which
-    one did, or None.
+    """Raise :class:`WorkRanOutError` if a replay of generated trainers ran out of work.
+
+    ``ends`` are the times at which each did, None for those that did not.
     """
     early_ends = [end for end in ends if end is not None]
     if early_ends:
@@ -85,8 +86,10 @@ def rows_of(cells: Sequence[Cell], inputs: Inputs, store: ResultStore) -> tuple[
 
 
 def summed(cell: Cell, parts: Sequence[SweepRow], shown: int = 0) -> SweepRow:
-    """Sum the rows of the pieces of a log into the row of ``cell``. Values that do not add up, such
-    as the data for pictures, are those of the piece with the index ``shown``.
+    """Return the row of ``cell``, which is the sum over the pieces of a log.
+
+    Values that do not add up, such as the data for pictures, are those of the piece with the index
+    ``shown``.
     """
     if len(parts) == 1:
         return replace(parts[0], cell=cell)
@@ -98,8 +101,10 @@ def summed(cell: Cell, parts: Sequence[SweepRow], shown: int = 0) -> SweepRow:
 
 
 def added_up(results: Sequence[Result]) -> dict[str, object]:
-    """Add up the results of parts that together are one replay: pieces of a log, or pilots that
-    divide its nodes.
+    """Return the sums of the results of parts that together are one replay.
+
+    Parts are pieces of a log, or pilots that divide its nodes. Of the times at which work ran out,
+    the first one is kept.
     """
     ended_at = [result["work_ran_out_at"] for result in results]
     return {
@@ -137,6 +142,7 @@ def as_dict(row: SweepRow) -> dict[str, object]:
         if field.name != "detail":
             value = getattr(row.cell, field.name)
             settings[field.name] = value.value if isinstance(value, Enum) else value
+    # Left out: the time depends on the machine.
     result = {name: value for name, value in row.result.items() if name not in ("detail", "wall_s")}
     return {
         **settings,

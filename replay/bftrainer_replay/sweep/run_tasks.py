@@ -95,15 +95,16 @@ def do_all(
     on_done: OnDone = lambda done, total: None,
     cost: Callable[[Task], float] = lambda task: 1,
 ) -> tuple[FailedTask, ...]:
-    """Run the tasks that have no result in the store, in ``jobs`` processes or on an ``executor``;
-    return those that failed.
+    """Run the tasks that have no result in the store; return those that failed.
 
-    ``on_done`` is called after each task, and every minute, with (done, total), sums of ``cost``.
+    They run in ``jobs`` processes or on an ``executor``. ``on_done`` is called after each task, and
+    every minute, with (done, total), sums of ``cost``.
 
     A failed task does not stop the others. If a process is killed, only the tasks that were running
     in it are lost: here they are computed again, and on an ``executor`` they count as failed.
     """
     pending = [task for task in tasks if store.get(task) is None]
+    # How many an executor runs at once is not known.
     parallel_count = jobs if executor is None else 1
     progress = _Progress(on_done, cost, pending, parallel_count)
     progress.show()
@@ -135,6 +136,7 @@ def _run_in_processes(
         lost = _run_until_a_process_is_killed(jobs, pending, sweep, progress, failures)
         # Processes take the tasks in their order: those that were running are the first ones left.
         suspects, pending = lost[:jobs], lost[jobs:]
+        # Not the tasks, but the machine is at fault.
         if suspects and not _can_start_a_process(sweep):
             return failures + [FailedTask(task, _NO_PROCESS) for task in (*suspects, *pending)]
         for task in suspects:
@@ -150,8 +152,10 @@ def _run_until_a_process_is_killed(
     progress: _Progress,
     failures: list[FailedTask],
 ) -> list[Task]:
-    """Run the tasks in ``jobs`` processes, and append those that failed to ``failures``. Return the
-    tasks that have not ended, in their order: all have, unless a process was killed.
+    """Run the tasks in ``jobs`` processes; return those that have not ended, in their order.
+
+    All have ended, unless a process was killed: then the pool is broken. Tasks that failed are
+    appended to ``failures``.
     """
     lost: set[str] = set()
     with _task_pool(min(jobs, len(tasks)), sweep) as pool:
@@ -198,9 +202,7 @@ def _run_on_executor(
     pending: Sequence[Task],
     progress: _Progress,
 ) -> list[FailedTask]:
-    """Run the tasks on an executor, whose workers may be on other hosts; return the tasks that
-    failed.
-    """
+    """Run the tasks on an executor, maybe on other hosts; return those that failed."""
     failures: list[FailedTask] = []
     futures: list[Future[list[FailedTask]]] = []
     try:
@@ -214,8 +216,10 @@ def _run_on_executor(
 
 
 def _failures_of(task: Task, future: Future[list[FailedTask]] | None) -> list[FailedTask]:
-    """Return the failure of a task, if any, as its worker returned it. A worker that was lost, or
-    an executor that refused the task (``future`` is None), is a failure as well.
+    """Return the failure of a task in a list, as its worker returned it, or an empty list.
+
+    A worker that was lost, or an executor that refused the task (``future`` is None), is a failure
+    as well.
     """
     error = CancelledError() if future is None or future.cancelled() else future.exception()
     if future is not None and error is None:
@@ -231,8 +235,9 @@ def _run_and_yield(
     show: Callable[[], None],
     futures: list[Future[list[FailedTask]]],
 ) -> Iterator[tuple[Task, Future[list[FailedTask]] | None]]:
-    """Submit the tasks, and yield each with its future when it ends; the future is None if the
-    executor refused the task. All futures are added to ``futures``.
+    """Submit the tasks, and yield each with its future when it ends.
+
+    The future is None if the executor refused the task. All futures are added to ``futures``.
 
     Signals wait until all tasks are submitted: a ProcessPoolExecutor starts its workers then. A
     signal in the middle of that would leave a worker that the parent does not list, and whose
@@ -274,8 +279,9 @@ SHOW_S = 60.0
 def _compute_and_store(
     task: Task, inputs: Inputs, store: ResultStore, compute: Compute
 ) -> list[FailedTask]:
-    """Compute and store the result of a task; return a list with its failure, or an empty list. The
-    reason is text, because not every exception can be sent between processes.
+    """Compute and store the result of a task; return its failure in a list, or an empty list.
+
+    The reason is text, because not every exception can be sent between processes.
     """
     try:
         store.put(task, compute(task, inputs))
@@ -314,8 +320,9 @@ class _SharedArguments:
 
 
 def _begin_worker(begin: Callable[..., None], shared: _SharedArguments) -> None:
-    """Call ``begin`` with the shared arguments in a new worker process, which from then on ends
-    when its parent ends, even if the parent is killed.
+    """Call ``begin`` with the shared arguments, at the start of a worker process.
+
+    From then on, the worker ends when its parent ends, even if the parent is killed.
     """
     parent = multiprocessing.parent_process()
     assert parent is not None, "a worker has a parent"
@@ -335,8 +342,10 @@ def process_pool(
     begin: Callable[..., None],
     arguments: tuple[Any, ...] = (),
 ) -> Iterator[Executor]:
-    """Open a pool of ``jobs`` processes of one core each. They are forked from a server that has
-    imported the module ``preload``, and each first calls ``begin(*arguments)``.
+    """Open a pool of ``jobs`` processes of one core each; an error in the block kills them.
+
+    They are forked from a server that has imported the module ``preload``, and each first calls
+    ``begin(*arguments)``.
     """
     earlier_values = {name: os.environ.get(name) for name in _ONE_THREAD}
     os.environ.update(dict.fromkeys(_ONE_THREAD, "1"))  # one core each
@@ -344,6 +353,7 @@ def process_pool(
     try:
         server = multiprocessing.get_context("forkserver")
         server.set_forkserver_preload([preload])
+        # The workers are those children that begin from here on.
         other_children = set(multiprocessing.active_children())
         # A signal that interrupted the creation of semaphores would leave them behind.
         with ending_deferred():
@@ -372,11 +382,10 @@ def process_pool(
 
 
 def _start_server_without_terminal_signals() -> None:
-    """Start the fork server with the signals of a terminal blocked. Its workers inherit that, so
-    Ctrl-C makes none print a traceback.
+    """Start the fork server with the signals of a terminal blocked.
 
-    multiprocessing's resource tracker is started first: it ignores Ctrl-C itself, and unblocks it
-    here when it has started.
+    Its workers inherit that, so Ctrl-C makes none print a traceback. multiprocessing's resource
+    tracker is started first: it ignores Ctrl-C itself, and unblocks it here when it has started.
     """
     earlier_mask = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGHUP])
     try:
@@ -401,8 +410,10 @@ def _run_in_child(task: Task) -> list[FailedTask]:
 def _run_on_any_host(
     shared: SharedInputs, store: ResultStore, compute: Compute, task: Task
 ) -> list[FailedTask]:
-    """Compute a task in a worker on any host that has the results' folder; return the failure, if
-    any.
+    """Compute a task in a worker on any host that has the results' folder.
+
+    Return its failure in a list, or an empty list. A result that another worker has stored
+    meanwhile is not computed again.
     """
     if store.get(task) is not None:
         return []

@@ -83,8 +83,9 @@ class LogSample:
         )
 
     def cells(self, cell: Cell) -> tuple[Cell, ...]:
-        """Return the cell on every piece; only the piece that is shown has the data for
-        pictures.
+        """Return the cell on every piece of the log.
+
+        Only the piece that is shown has the data for pictures.
         """
         return tuple(
             replace(cell, log=name, detail=cell.detail and name == self.shown)
@@ -94,8 +95,9 @@ class LogSample:
     def rows(
         self, cells: Sequence[Cell], inputs: Inputs, store: ResultStore
     ) -> dict[Cell, SweepRow]:
-        """Return the results of the cells, summed over the pieces; the rows of the pieces are their
-        ``parts``.
+        """Return the results of the cells, summed over the pieces of the log.
+
+        The rows of the pieces are their ``parts``.
         """
         shown = list(self.windows).index(self.shown)
         rows = {
@@ -106,7 +108,7 @@ class LogSample:
         return {cell: self._with_usable(row, inputs) for cell, row in rows.items()}
 
     def _with_usable(self, row: SweepRow, inputs: Inputs) -> SweepRow:
-        """Add to a row and its parts how many idle node-hours the trainers could use.
+        """Return a row with how many idle node-hours the trainers could use, also in its parts.
 
         The pieces may have more or fewer idle nodes than the log, and places for trainers limit how
         many can be used.
@@ -153,9 +155,9 @@ def drawn(log: LogWindow, share: float, seed: int = SEED) -> LogSample:
 
 
 def decisions_of(window: LogWindow, trainers: Sequence[Trainer], max_parallel: int) -> float:
-    """Estimate how many decisions a replay makes: one per change of the pool, and one per trainer
-    that the used nodes complete.
+    """Return about how many decisions a replay makes.
 
+    There is one per change of the pool, and one per trainer that the used nodes complete.
     ``trainers`` may be a few of the workload, of every model.
     """
     largest = max(trainer.max_nodes for trainer in trainers)
@@ -169,7 +171,7 @@ def decisions_of(window: LogWindow, trainers: Sequence[Trainer], max_parallel: i
 
 
 def cost_s(window: LogWindow, trainers: Sequence[Trainer], max_parallel: int) -> float:
-    """Estimate how many seconds a replay takes on one core.
+    """Return about how many seconds a replay takes on one core.
 
     Fitted to replays of Summit, KTH-SP2, Theta, Mira and LLNL-Thunder: 0.4 ms per decision with ten
     trainers on a few hundred idle nodes; twice that with 40 trainers, or with 12,000 idle nodes.

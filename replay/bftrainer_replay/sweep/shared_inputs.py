@@ -31,7 +31,10 @@ class SharedInputs:
 
 @contextmanager
 def shared_inputs(inputs: Inputs, folder: Path) -> Iterator[SharedInputs]:
-    """Write the inputs into ``folder`` for the time of the block."""
+    """Write the inputs into a file in ``folder`` for the time of the block; yield where they are.
+
+    Raises ``UserError`` if the folder cannot be written.
+    """
     data = pickle.dumps(inputs, protocol=pickle.HIGHEST_PROTOCOL)
     path = folder.absolute() / f".inputs-{secrets.token_hex(6)}"
     try:
@@ -46,8 +49,9 @@ def shared_inputs(inputs: Inputs, folder: Path) -> Iterator[SharedInputs]:
 
 @lru_cache(maxsize=1)  # a worker computes many tasks of one sweep
 def read_shared(shared: SharedInputs) -> Inputs:
-    """Read the inputs of a sweep in a worker. Raises ``UserError`` if the file is missing, or not
-    the one that was written.
+    """Return the inputs of a sweep in a worker, from the file that the command wrote.
+
+    Raises ``UserError`` if the file is missing, or not the one that was written.
     """
     try:
         data = shared.path.read_bytes()

@@ -13,7 +13,7 @@ from bftrainer_replay.sweep.results import SweepRow, as_dict
 
 
 def as_csv(rows: Sequence[SweepRow]) -> bytes:
-    """Write a CSV table with a row per cell, in the order of the grid; the same bytes on every
+    """Return a CSV table with a row per cell, in the order of the grid; the same bytes on every
     machine.
     """
     text = io.StringIO(newline="")
@@ -25,8 +25,9 @@ def as_csv(rows: Sequence[SweepRow]) -> bytes:
 
 
 def as_parquet(rows: Sequence[SweepRow]) -> bytes | None:
-    """Write the same table in Parquet; None without pyarrow. A column with numbers and ``auto`` is
-    text.
+    """Return the table of :func:`as_csv` in Parquet; None without pyarrow.
+
+    A column with numbers and ``auto`` is text.
     """
     if find_spec("pyarrow") is None:
         return None

@@ -65,8 +65,10 @@ def find_curve(model: str, curves: Mapping[str, Curve]) -> Curve:
 
 
 def read_curves(path: Path) -> dict[str, Curve]:
-    """Read a curve file: a row per model, a column per node count, with samples per second in its
-    cells; empty cells were not measured. Raises :class:`InputFileError`.
+    """Return the curves of a file by model.
+
+    The file has a row per model and a column per node count, with samples per second in its cells;
+    empty cells were not measured. Raises :class:`InputFileError`.
     """
     header, rows = read_table(path)
     columns: dict[int, str] = {}  # by node count

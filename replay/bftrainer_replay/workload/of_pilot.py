@@ -31,11 +31,10 @@ from bftrainer_replay.simulation.replay_world import Arrival
 def unfinished_trainers(
     state: Path, group: str | None, at_s: float
 ) -> tuple[tuple[Arrival, ...], tuple[str, ...]]:
-    """Return the trainers of :func:`queue_of` as submitted at ``at_s``, in their order; and the
-    names of trainers that are left out, since their length or speed is unknown.
+    """Return the unfinished trainers of a pilot as submitted at ``at_s``, and the names of others.
 
-    ``group`` restricts both to one group (None: all). Raises
-    :class:`~bftrainer.errors.UserError` if no trainer remains.
+    The others are left out, since their length or speed is unknown. ``group`` restricts both to one
+    group (None: all). Raises :class:`~bftrainer.errors.UserError` if no trainer remains.
     """
     queue = [queued for queued in queue_of(state) if group in (None, queued.group)]
     arrivals = tuple(Arrival(at_s, queued.trainer) for queued in queue if not queued.lacks)
@@ -58,10 +57,10 @@ class Queued(NamedTuple):
 
 
 def queue_of(state: Path) -> tuple[Queued, ...]:
-    """Return all trainers of a pilot that train or wait, in the order of its decisions, with the
-    submissions that it has not read yet at the end. Pools that fill idle nodes are left out.
+    """Return all trainers of a pilot that train or wait, in the order of its decisions.
 
-    ``state`` is the state directory. A trainer whose end cannot be predicted has no length: it
+    ``state`` is its state directory. Submissions that it has not read yet come at the end. Pools
+    that fill idle nodes are left out. A trainer whose end cannot be predicted has no length: it
     keeps its nodes for good.
     """
     submissions = pending_submissions(state)
@@ -72,13 +71,13 @@ def queue_of(state: Path) -> tuple[Queued, ...]:
             last_decision, records = last_state(registry.store), registry.trainers()
     decided = _decided_trainers(last_decision)
     measured = _measured_keys(last_decision)
-    core = trainers_for_core(records, frozenset())
+    unfinished = trainers_for_core(records, frozenset())
     learning = read(state).learning
-    names = [name for name in decided if name in core]
-    names += [name for name in core if name not in decided]
+    names = [name for name in decided if name in unfinished]
+    names += [name for name in unfinished if name not in decided]
     queue = []
     for name in names:
-        record = core[name]
+        record = unfinished[name]
         trainer = decided.get(name) or for_core(record, learning)
         queue.append(_queued_trainer(trainer, record.spec.group, record.samples_done, measured))
     registered = {record.name for record in records}
@@ -109,7 +108,8 @@ def _measured_keys(state: State | None) -> frozenset[str]:
 def _queued_trainer(
     trainer: Trainer, group: str | None, samples_done: float, measured: frozenset[str] | None
 ) -> Queued:
-    """Build the :class:`Queued` of a trainer that has processed ``samples_done`` samples.
+    """Return a trainer that has processed ``samples_done`` samples, with what remains as its
+    length.
 
     ``measured`` are the keys of curves that have been measured; None: the trainer came with a
     curve.
@@ -121,6 +121,7 @@ def _queued_trainer(
     elif _lacks_speed(trainer, measured):
         lacks = "its speed is not measured yet"
     else:
+        # A length has to be above 0.
         remaining = max(trainer.samples_total - samples_done, 1e-9)
     unfinished = replace(trainer, samples_total=remaining, learning=None, node_class=None)
     return Queued(unfinished, group, lacks)
@@ -138,7 +139,7 @@ def _lacks_speed(trainer: Trainer, measured: frozenset[str] | None) -> bool:
 
 
 def pool_of(store: Store, end_s: float) -> LogWindow | None:
-    """Read the pool of a pilot's journal up to ``end_s`` as a window; None if it is empty.
+    """Return the pool of a pilot's journal up to ``end_s`` as a window; None if it is empty.
 
     Times without a trainer, in which a pilot releases its nodes, are gaps, and so are the times
     between two pilots.
@@ -177,7 +178,9 @@ class _JournalPool:
             self.gaps.append((self.last_s, at_s))
 
     def add(self, event: Event) -> None:
-        """Add the changes of an event."""
+        """Add the changes of an event, and note when there is no trainer (a gap begins) or one
+        again.
+        """
         for change in event.changes:
             if isinstance(change, PoolChanged):
                 self._change_pool(event, change)
@@ -203,7 +206,7 @@ class _JournalPool:
 
     def window(self, end_s: float) -> LogWindow | None:
         """Return the window from the first change to ``end_s``; None if there is no change before
-        ``end_s``.
+        that.
         """
         if not self.changes or self.changes[0].at_s >= end_s:
             return None

@@ -38,8 +38,10 @@ class Workload:
 
 
 def read_workload(path: Path, curves: Mapping[str, Curve], model: str | None = None) -> Workload:
-    """Read a trainer table; ``model`` names the curve of all trainers and overrides the model
-    column. Raises :class:`InputFileError`.
+    """Return the trainers of a table with their times of submission, and warnings on their curves.
+
+    ``model`` names the curve of all trainers and overrides the model column. Raises
+    :class:`InputFileError`.
     """
     header, rows = read_table(path)
     for column in header:
@@ -88,6 +90,7 @@ def _arrival_of_row(row: CsvRow, curves: Mapping[str, Curve], model: str | None)
         problem = f"Tsub is {row.text('Tsub')!r:.40}, expected a time like 2021-02-10 20:21:15"
         raise InputFileError(row.where, problem) from error
     try:
+        # A pool of one-node tasks needs no curve: each node does the work of one node.
         if "pool" in row.cells and row.number("pool"):
             start_s = row.number("Tstart" if "Tstart" in row.cells else "Tcup")
             return Arrival(at_s, one_node_pool(row.text("job"), row.count("Jmax"), start_s))
@@ -109,8 +112,9 @@ def _arrival_of_row(row: CsvRow, curves: Mapping[str, Curve], model: str | None)
 
 
 def one_node_pool(name: str, max_nodes: int, start_s: float) -> Trainer:
-    """Build a pool of independent one-node tasks that fills up to ``max_nodes`` nodes, where each
-    task takes ``start_s`` to start; its unit of work is the work of one node in a second.
+    """Return a pool of independent one-node tasks that fills up to ``max_nodes`` nodes.
+
+    Each task takes ``start_s`` to start; the unit of work is the work of one node in a second.
     """
     curve = Curve((1,), (1.0,))
     if max_nodes > 1:
@@ -144,8 +148,10 @@ def hpo(
     curves: Mapping[str, Curve] = TABLE_2,
     costs: RescaleCosts | None = None,
 ) -> tuple[Arrival, ...]:
-    """Generate the trainers of a hyperparameter optimization (paper 5.1): identical trials, with
-    R_up 18 s and R_dw 12 s unless other costs are given.
+    """Return the trainers of a hyperparameter optimization (paper 5.1): identical trials.
+
+    One is submitted at each of ``submissions_s``. R_up is 18 s and R_dw 12 s unless other costs are
+    given.
     """
     curve = find_curve(model, curves)
     costs = costs or RescaleCosts()
@@ -158,8 +164,9 @@ def hpo(
 def trainers_of_many_users(
     submissions_s: Sequence[float], seed: int, curves: Mapping[str, Curve] = TABLE_2
 ) -> tuple[Arrival, ...]:
-    """Generate the trainers of many users (paper 5.2): the models in turn, with R_up uniform in
-    17-19 s and R_dw in 11-13 s, as in the authors' table.
+    """Return the trainers of many users (paper 5.2): the models in turn, with random rescale costs.
+
+    R_up is uniform in 17-19 s and R_dw in 11-13 s, as in the authors' table.
     """
     rng = np.random.default_rng(np.random.PCG64(seed))
     models = sorted(curves)
@@ -176,8 +183,9 @@ def trainers_of_many_users(
 def submissions(
     start_s: float, count: int, spacing_s: float, *, poisson_seed: int | None = None
 ) -> tuple[float, ...]:
-    """Generate ``count`` submission times from ``start_s``: every ``spacing_s``, or a Poisson
-    process with that mean spacing.
+    """Return ``count`` submission times from ``start_s`` on, in seconds since 1970.
+
+    They are ``spacing_s`` apart, or a Poisson process with that mean spacing.
     """
     if poisson_seed is None:
         return tuple(start_s + i * spacing_s for i in range(count))
@@ -188,8 +196,10 @@ def submissions(
 
 
 def write_workload(path: Path, arrivals: Sequence[Arrival]) -> None:
-    """Write a trainer table that :func:`read_workload` can read; it has a column Tstart if every
-    trainer has a start time. Users, priorities and pools are not written.
+    """Write a trainer table that :func:`read_workload` can read.
+
+    It has a column Tstart if every trainer has a start time. Users, priorities and pools are not
+    written.
     """
     has_starts = all(arrival.trainer.start_s is not None for arrival in arrivals)
     header = ["job", "model", *REQUIRED[1:]]

@@ -177,6 +177,11 @@ class Engine:
     """A compiled library at ``path``. Raises :class:`OSError` if it is none of this version."""
 
     def __init__(self, path: Path) -> None:
+        """Load the library, and declare its functions.
+
+        Raises :class:`OSError` for a library of another version, with structures of other sizes, or
+        built from another source.
+        """
         self.path = path
         self._library = ctypes.CDLL(str(path))
         try:
@@ -201,7 +206,11 @@ class Engine:
         self._library.bftrainer_free.argtypes = [ctypes.c_void_p]
 
     def run(self, scenario: ReplayIn) -> Result | None:
-        """Run a replay; None if the engine gives up. Other threads run meanwhile."""
+        """Run a replay; return its result as arrays of this process, or None if the engine gives
+        up.
+
+        Other threads run meanwhile.
+        """
         handle = self._replay_in_thread(scenario)
         if not handle:
             return None
@@ -225,8 +234,10 @@ class Engine:
         return result
 
     def _replay_in_thread(self, scenario: ReplayIn) -> int | None:
-        """Replay in another thread, and return the handle of the result. A signal that ends this
-        thread, such as Ctrl-C, ends the replay at its next event.
+        """Replay in another thread, and return the handle of the result (None if the engine gives
+        up).
+
+        A signal that ends this thread, such as Ctrl-C, ends the replay at its next event.
         """
         stop = ctypes.c_int64(0)
         scenario.stop = ctypes.addressof(stop)
@@ -247,6 +258,7 @@ class Engine:
                 thread.start()
             returned.wait()
         except BaseException:
+            # The engine reads this value at each event. Its memory must stay until it has returned.
             stop.value = 1
             while thread.ident is not None and not returned.is_set():
                 with suppress(KeyboardInterrupt):
@@ -259,10 +271,12 @@ class Engine:
 
 @functools.cache
 def installed() -> Engine | None:
-    """Return the engine that is installed, or that the environment names; None without one. Raises
-    :class:`UserError` if what it names is none.
+    """Return the engine that is installed, or that the environment names; None to replay in Python.
+
+    Raises :class:`UserError` if what the environment names is no engine.
     """
     choice = os.environ.get(CHOICE, "")
+    # The structures are read on little-endian machines only.
     if choice == "python" or sys.byteorder != "little":
         return None
     try:

@@ -46,10 +46,13 @@ class EngineRows(Sequence[LedgerRow]):
     @overload
     def __getitem__(self, index: slice) -> tuple[LedgerRow, ...]: ...
     def __getitem__(self, index: int | slice) -> LedgerRow | tuple[LedgerRow, ...]:
+        """Return one row of the journal, or a tuple of rows for a slice."""
         if isinstance(index, slice):
             return tuple(self[k] for k in range(len(self))[index])
         k = range(len(self))[index]
         row = self._result.rows[k]
+        # A row has only the ends of its counts and its answer: they begin where those of the row
+        # before it end.
         counts_from, answer_from = 0, 0
         if k:
             before = self._result.rows[k - 1]
@@ -89,7 +92,10 @@ class EngineRows(Sequence[LedgerRow]):
 def runs_of(
     scenario: PackedScenario, result: Result, cost_model: CostModel, *, rigid: bool
 ) -> tuple[ReplayedTrainer, ...]:
-    """Return all submitted trainers, in order of submission."""
+    """Return the trainers after a replay as the Python core has them, in order of submission.
+
+    Trainers that were never submitted are left out. In the engine's arrays, NaN stands for None.
+    """
     names = scenario.window.names
     runs, begin = [], 0
     rows = [

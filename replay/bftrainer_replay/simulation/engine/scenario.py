@@ -57,7 +57,8 @@ class PolicyCode:
 
 
 def code_of(policy: Policy) -> PolicyCode | None:
-    """Return the policy as the engine knows it; None if it does not."""
+    """Return the policy as the engine knows it; None if it does not, so that Python replays it."""
+    # Not isinstance(): a class derived from it may decide otherwise.
     if type(policy) is EqualShare:
         return PolicyCode(_EQUAL_SHARE)
     if type(policy) is Plain:
@@ -91,7 +92,11 @@ def is_served(world: ReplayWorld, arrivals: Sequence[Arrival]) -> bool:
 
 
 def _is_plain(arrival: Arrival) -> bool:
-    """Whether the engine knows all that is special of a trainer."""
+    """Return whether a trainer has nothing that the engine does not know.
+
+    It does not know values that are hidden from the policy, an end other than that of the work,
+    pools, curves to be learned, lists of sizes, or classes of nodes.
+    """
     trainer = arrival.trainer
     has_secrets = arrival.actual is not None or arrival.actual_samples is not None
     has_an_end = arrival.stops_after_s < math.inf or arrival.losses is not None
@@ -132,7 +137,7 @@ def packed_window(window: LogWindow) -> PackedWindow | None:
 
 
 def _pack(window: LogWindow) -> PackedWindow | None:
-    """Do the work of :func:`packed_window`."""
+    """Return the window as arrays for the engine; None for one that it does not serve."""
     events = window.events
     event_s = np.ascontiguousarray(times_of(events))
     if not (np.diff(event_s, prepend=window.start_s) > 0).all():  # not a number: the same
@@ -152,6 +157,7 @@ def _pack(window: LogWindow) -> PackedWindow | None:
             )
         except KeyError:  # a node that never joined: the core says so
             return None
+    # Such a name is of a part of a node, of which the engine knows nothing.
     if any(map(is_fragment_name, names)):
         return None
     initial = [index for index, name in enumerate(names) if name in window.initial]
@@ -169,7 +175,11 @@ def _flat_lists(lists: Sequence[Sequence[int]]) -> _Flat:
 
 
 def _of_groups(events: GroupedEvents) -> tuple[tuple[str, ...], _Flat, _Flat]:
-    """Return the nodes in name order, and what joins and what leaves, of events of groups."""
+    """Return the nodes in name order, and what joins and what leaves, of events of node groups.
+
+    Both are pairs (cuts, nodes): the nodes of event k, as indices of names, are those from cut k to
+    cut k + 1.
+    """
     groups = events.groups
     names = tuple(in_name_order(groups.names))
     rank_of = {name: index for index, name in enumerate(names)}
@@ -186,6 +196,7 @@ def _of_groups(events: GroupedEvents) -> tuple[tuple[str, ...], _Flat, _Flat]:
         counts = groups.weights[changed]
         k = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
         key = by_group[np.repeat(first[changed], counts) + k].astype(np.int64)
+        # One sort for all events: the event comes first, then the node.
         key += np.repeat(event, counts) * len(names)
         key.sort()
         per_event = np.bincount(event, counts, minlength=len(begins)).astype(np.int64)
@@ -205,7 +216,11 @@ class _Shapes:
     _index: dict[tuple[Curve, Curve, int, int], int] = field(default_factory=dict)
 
     def index_of(self, trainer: Trainer) -> int:
-        """Return the index of the trainer's shape."""
+        """Return the index of the trainer's shape; a new shape is added.
+
+        A shape is what the engine reads of a trainer's curve and sizes; many trainers have the
+        same.
+        """
         value = trainer.curve
         if self.objective is not None:
             value = self.objective.value(trainer, trainer.samples_total)
@@ -216,7 +231,11 @@ class _Shapes:
         return self._index[key]
 
     def _shape_in(self, trainer: Trainer, value: Curve) -> ShapeIn:
-        """Describe one shape; the tables are those of the core, from numpy and :meth:`Curve.at`."""
+        """Return the structure of one shape.
+
+        Its tables are those of the Python core, from numpy and :meth:`Curve.at`, so that both
+        compute with the same numbers.
+        """
         sizes = np.arange(value.nodes[-1] + 1)
         corners, corner_rates = envelope(trainer)
         one_node_rate = rate_of_one(trainer)
@@ -262,8 +281,10 @@ def pack(
     *,
     keep_rows: bool,
 ) -> PackedScenario | None:
-    """Return a scenario that is served (:func:`is_served`); None if its window is not, or if a
-    trainer has no value curve. It may never be submitted.
+    """Return a scenario in the engine's structures; None if the engine does not serve it after all.
+
+    That is so if its window is not served, or if a trainer has no value curve (it may never be
+    submitted). Call it only if :func:`is_served`.
     """
     window = packed_window(world.window)
     if window is None:
@@ -282,6 +303,7 @@ def pack(
         len(window.event_s),
         len(ordered),
         len(shape_array),
+        # -1: no limit.
         -1 if max_parallel is None else max_parallel,
         policy.code,
         int(objective is not None and objective.share_rate is not None),
@@ -313,7 +335,10 @@ def pack(
 def _trainers(
     arrivals: Sequence[Arrival], cost_model: CostModel, shapes: _Shapes
 ) -> Iterator[tuple[int, int, float, float, float, float]]:
-    """Yield each trainer as a row of the engine's table."""
+    """Yield each trainer as a row of the engine's table, in order of submission.
+
+    Trainers of one kind have the same shape and the same rescale costs.
+    """
     kinds: dict[tuple[int, float, float], int] = {}
     for arrival in arrivals:
         trainer = cost_model.costs_of(arrival.trainer)
