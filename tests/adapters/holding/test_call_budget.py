@@ -181,3 +181,18 @@ def test_no_hour_has_more_submissions_than_the_cap(pauses: list[float], most: in
             assert 0.0 < wait_s <= HOUR_S
     for first in times:
         assert sum(first <= at_s < first + HOUR_S for at_s in times) <= most
+
+
+def test_a_cheap_call_does_not_keep_a_look_waiting_as_long_as_a_look_does() -> None:
+    """A pilot that looks at the counters every second would otherwise never see the cluster while
+    its user's own commands use the budget.
+    """
+    hand = Hand()
+    budget = CallBudget(600.0, hand)  # 10 a second, 100 at once; looks may use 5 a second
+    budget.charge(60.0)
+    budget.spend(CallKind.LOOK, 1)
+    assert budget.wait_s(CallKind.LOOK, 5) == pytest.approx(0.2)
+    hand.at_s += 0.2
+    assert budget.wait_s(CallKind.LOOK, 5) == 0.0
+    budget.spend(CallKind.LOOK, 5)
+    assert budget.wait_s(CallKind.LOOK, 5) == pytest.approx(1.0)
