@@ -13,6 +13,7 @@ divides one global batch among the workers.
 
 from __future__ import annotations
 
+import inspect
 import os
 import sys
 from collections.abc import Mapping
@@ -82,6 +83,27 @@ def last_checkpoint(folder: str | Path) -> str | None:
     return None
 
 
+def _multiplies_mean_loss(args: TrainingArguments, model: object) -> bool:
+    """Whether the Trainer would multiply a loss that is a mean by the number of workers, so that
+    gradients grow with it.
+
+    With ``average_tokens_across_devices`` (the default of Transformers 5), it multiplies the loss
+    of each model whose ``forward`` takes further keywords: right for a loss that is the sum over a
+    worker's tokens, divided by the tokens of all workers. A model that computes a loss of its own,
+    such as ``BertForSequenceClassification``, returns the mean.
+    """
+    if args.world_size == 1 or not getattr(args, "average_tokens_across_devices", False):
+        return False
+    unwrap = getattr(model, "get_base_model", None)  # of an adapter by PEFT
+    forward = getattr(type(unwrap() if unwrap else model), "forward", None)
+    try:
+        text = inspect.getsource(inspect.unwrap(forward)) if forward is not None else ""
+    except (OSError, TypeError):
+        return False
+    uses_tokens = "loss_function(" in text or "num_items_in_batch" in text
+    return "**kwargs" in text and "loss" in text and not uses_tokens
+
+
 class IdleNodesCallback(TrainerCallback):  # type: ignore[misc]  # its types are not read: it may be missing
     """Reports each step; at a stop request, lets the Trainer write a checkpoint and leaves, all
     ranks at the same step.
@@ -112,6 +134,8 @@ class IdleNodesCallback(TrainerCallback):  # type: ignore[misc]  # its types are
             self.report, lambda numbers: numbers_from_rank_0(numbers, args.world_size)
         )
         self.report.watch(kwargs.get("model"), kwargs.get("optimizer"))
+        if _multiplies_mean_loss(args, kwargs.get("model")):
+            args.average_tokens_across_devices = False
 
     def on_step_begin(
         self,
