@@ -192,11 +192,6 @@ def report(
     if window.gpus is not None:  # the page is of a pilot by node, its first chapter of GPUs
         held = held_parts(window, choice.importing.back_s)
         window, source = window.gpus.by_node, source_by_node(source, usual_gpus(window))
-    if window.span_s < _SHORT_S:
-        note(
-            f"the log shows {length(window.span_s)} only, too little for figures by the month; "
-            "expected a week or more (docs/site-replay.md)"
-        )
     characteristics = characterize(window)
     effect = effect_of(window, give_way)
     first = pilot_trainers(window, source, 0)
@@ -213,6 +208,11 @@ def report(
     inputs = inputs_of(sample.windows, [source, *others], cells_of_pieces)
     tasks = plan.tasks(sample, inputs)
     rows = replayed(tasks, plan.cells, sample, inputs, source, out / "cells", workers)
+    if window.span_s < _SHORT_S:
+        note(
+            f"the log shows {length(window.span_s)} only, too little for figures by the month; "
+            "expected a week or more (docs/site-replay.md)"
+        )
     trainers = [arrival.trainer for arrival in inputs.arrivals_of(replace(base, log=sample.shown))]
     curves, doubt = origin_of_curves(table, node_type)
     command = shlex.join(["bftrainer", *sys.argv[1:]])
