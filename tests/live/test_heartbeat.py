@@ -115,7 +115,7 @@ def test_the_loop_goes_on_while_a_poll_takes_its_time(tmp_path: Path) -> None:
         renewed.append(home.cluster.renewals),
     )
     home.pilot(190)
-    assert max(kinds, key=len) == ["<lambda>", "_ask"]
+    assert max(kinds, key=len) == ["<lambda>", "_observe_cluster"]
     assert len(home.cluster.acquired) == 2
     assert renewed[-1] > 30
     assert home.reasons() == ["the pilot ends"] * 2, (
