@@ -173,7 +173,9 @@ class Remembered:
 
 def held_out(cells: dict[str, list[PastRuns]]) -> Table:
     """Coverage of the logs that took no part in the choice of the constants."""
-    names, plain, results = ("_HALF_S", "_BAND", "_FAR", "_WARM"), module._plain, {}
+    names = ("_HALF_LIFE_S", "_POOL_BANDWIDTH", "_OTHER_POOL_WEIGHT", "_WARM_UP_SHARE")
+    assert all(hasattr(module, name) for name in names)
+    plain, results = module._forecast_distribution, {}
     for constants in itertools.product(
         (5 * DAY_S, 14 * DAY_S, 40 * DAY_S), (0.4, 0.7, 1.2), (0.02, 0.2), (0.2, 0.4, 0.6)
     ):
@@ -182,7 +184,7 @@ def held_out(cells: dict[str, list[PastRuns]]) -> Table:
         for log, runs in cells.items():
             tables = []
             for part in runs:
-                module._plain = Remembered(plain)
+                module._forecast_distribution = Remembered(plain)
                 tables.append(compared(part)[0])
             finite = [table[np.isfinite(table[:, 5]), 5].mean() for table in tables]
             results[constants, log] = (
