@@ -15,7 +15,12 @@ node=${nodes[0]} log=${nodes[0]}
 job=${!variable}
 if [[ $7 == *:* ]]; then
     log=several
-    export BFTRAINER_HOLDER_NODE=$node
+    # Anew, so that /proc shows it for all that this script starts: a payload that sweeps its node, which may be on the same host, would
+    # otherwise take the lines below for its own node's.
+    if [[ ${BFTRAINER_HOLDER_NODE-} != "$node" ]]; then
+        export BFTRAINER_HOLDER_NODE=$node
+        exec /bin/bash "$0" "$@"
+    fi
 fi
 shift 9
 
