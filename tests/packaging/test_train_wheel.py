@@ -215,6 +215,7 @@ def test_what_the_wheel_lacks_is_named_with_the_command_that_installs_it(environ
 
 
 @pytest.mark.slow
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("example", "package", "workers"),
     [
