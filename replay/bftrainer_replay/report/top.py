@@ -103,7 +103,7 @@ def top_of(
     box = None if effect is None else wait_box(effect)
     dialect = GENERIC if window.queue is None else window.queue.dialect
     rows = [
-        ("Measured", _measured_row(figures, window, characteristics, has_delays=box is not None)),
+        ("Measured", _measured_row(figures, window, characteristics)),
         ("Simulated", _simulated_row(figures, sample, trainings)),
         ("Assumed", _assumed_row(figures, window, trainings)),
         ("Next", _next_row(trainings, dialect)),
@@ -337,12 +337,8 @@ def _measured_row(
     figures: ReportFigures,
     window: LogWindow,
     characteristics: Characteristics,
-    *,
-    has_delays: bool,
 ) -> str:
-    """Return the row "Measured": the length of the log, how waiting jobs were judged, and where the
-    waits come from, unless they are simulated (``has_delays``).
-    """
+    """Return the row "Measured": the length of the log, and how waiting jobs were judged."""
     jobs = "" if window.queue is None else f", {counted(len(window.queue.nodes), 'job')}"
     unknown = (
         ""
@@ -350,16 +346,9 @@ def _measured_row(
         else " The log does not show which nodes were out of service: some of the idle ones "
         "may have been."
     )
-    is_measured = window.queue is None or not window.queue.dialect.preemption
-    waits = (
-        ""
-        if has_delays or not is_measured
-        else " Waits: a Slurm test cluster of 8 nodes, not this one (docs/slurm.md, Effect on the "
-        "main queue)."
-    )
     return (
         f"Idle nodes: {span_text(characteristics.span_h)} of the log{jobs}.{unknown} "
-        f"{waiting_sentence(window, characteristics)}{waits}"
+        f"{waiting_sentence(window, characteristics)}"
     )
 
 
