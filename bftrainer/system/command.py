@@ -14,8 +14,8 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -101,14 +101,8 @@ def outcome(
     ends stay as they are: a CR in the output is no new line.
     """
     process = _started(argv, env, stdin is not None, cwd)
-    try:
+    with _killed_on_error(process, argv, timeout_s):
         out, err = process.communicate(None if stdin is None else stdin.encode(), timeout=timeout_s)
-    except subprocess.TimeoutExpired as error:
-        _kill_group(process)
-        raise CommandError(argv, f"no response within {timeout_s:g} s, killed") from error
-    except BaseException:
-        _kill_group(process)
-        raise
     return Output(out.decode(errors="replace"), err.decode(errors="replace"), process.returncode)
 
 
@@ -131,32 +125,39 @@ def outcome_of_lines(
     assert process.stdout is not None
     assert process.stderr is not None
     kept, errors = _LineFilter(keep), bytearray()
-    sinks = {process.stdout: kept.feed, process.stderr: errors.extend}
-    try:
-        with selectors.DefaultSelector() as selector:
-            for pipe in sinks:
-                selector.register(pipe, selectors.EVENT_READ)
-            while selector.get_map():
-                for key, _ in selector.select(max(until_s - time.monotonic(), 0.0)):
-                    chunk = os.read(key.fd, _CHUNK_BYTES)
-                    sinks[key.fileobj](chunk)  # type: ignore[index]  # it is one of the pipes
-                    if not chunk:
-                        selector.unregister(key.fileobj)
-                if max(kept.size, len(errors)) > most_bytes:
-                    raise CommandError(argv, f"printed more than {most_bytes} bytes, killed")
-                if time.monotonic() >= until_s:
-                    raise CommandError(argv, f"no response within {timeout_s:g} s, killed")
+    with _killed_on_error(process, argv, timeout_s), selectors.DefaultSelector() as selector:
+        selector.register(process.stdout, selectors.EVENT_READ, kept.feed)
+        selector.register(process.stderr, selectors.EVENT_READ, errors.extend)
+        while selector.get_map():
+            for key, _ in selector.select(max(until_s - time.monotonic(), 0.0)):
+                chunk = os.read(key.fd, _CHUNK_BYTES)
+                key.data(chunk)
+                if not chunk:
+                    selector.unregister(key.fileobj)
+            if max(kept.size, len(errors)) > most_bytes:
+                raise CommandError(argv, f"printed more than {most_bytes} bytes, killed")
+            if time.monotonic() >= until_s:
+                raise subprocess.TimeoutExpired(argv, timeout_s)
         process.wait(max(until_s - time.monotonic(), 0.0))
+    process.stdout.close()
+    process.stderr.close()
+    text = kept.text().decode(errors="replace")
+    return Output(text, errors.decode(errors="replace"), process.returncode)
+
+
+@contextmanager
+def _killed_on_error(
+    process: subprocess.Popen[bytes], argv: Sequence[str], timeout_s: float
+) -> Iterator[None]:
+    """Kill the program's process group if the block raises; a time limit is a ``CommandError``."""
+    try:
+        yield
     except subprocess.TimeoutExpired as error:
         _kill_group(process)
         raise CommandError(argv, f"no response within {timeout_s:g} s, killed") from error
     except BaseException:
         _kill_group(process)
         raise
-    for pipe in sinks:
-        pipe.close()
-    text = kept.text().decode(errors="replace")
-    return Output(text, errors.decode(errors="replace"), process.returncode)
 
 
 class _LineFilter:
