@@ -7,7 +7,7 @@ import re
 
 from bftrainer.console.client.adapt.loop import adapt_loop
 from bftrainer.console.client.adapt.project import Project
-from bftrainer.console.client.adapt.source import ScriptSource, name_of
+from bftrainer.console.client.adapt.source import ScriptSource, keyword_values, name_of
 
 _OURS = [
     "max_epochs",
@@ -46,7 +46,7 @@ def adapt_lightning(source: ScriptSource) -> str:
         )
         raise source.missing(None, problem, _LIGHTNING)
     (trainer,), (fit,) = trainers, fits
-    given, passed = _keyword_values(trainer), _keyword_values(fit)
+    given, passed = keyword_values(trainer), keyword_values(fit)
     data = (
         fit.args[1]
         if len(fit.args) > 1
@@ -177,7 +177,7 @@ def adapt_transformers(project: Project) -> str:
         for name in ("IdleNodesCallback", "constant_batch", "last_checkpoint")
     }
     if arguments:
-        given = _keyword_values(arguments[0])
+        given = keyword_values(arguments[0])
         batch_arguments = ["8"]
         if _BATCH in given:
             keys = {"": given[_BATCH], "save_steps=": given.get("save_steps")}
@@ -193,7 +193,7 @@ def adapt_transformers(project: Project) -> str:
         update = f"{names['constant_batch']}(training_args.{_BATCH})"
         source.after(_whole_statement(source, parsed), f"vars(training_args).update({update})")
         folder = "training_args.output_dir"
-    own = _keyword_values(trainers[0]).get("callbacks")
+    own = keyword_values(trainers[0]).get("callbacks")
     idle = f"{names['IdleNodesCallback']}()"
     callbacks = f"callbacks=[{idle}{f', *({source.of(own)} or [])' if own else ''}]"
     source.set_arguments(trainers[0], [*source.arguments(trainers[0], ("callbacks",)), callbacks])
@@ -270,10 +270,6 @@ def adapt_horovod(project: Project) -> None:
             )
             source.notes.append(f"line {call.lineno}: {source.of(call.func)} {what}")
     adapt_loop(project, accelerate=False)
-
-
-def _keyword_values(call: ast.Call) -> dict[str, ast.expr]:
-    return {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg}
 
 
 def _is_data_module(source: ScriptSource, node: ast.AST) -> bool:

@@ -8,9 +8,15 @@ import ast
 from collections.abc import Iterator
 
 from bftrainer.console.client.adapt.loop_edit import LoopEdit
-from bftrainer.console.client.adapt.project import ObjectOrigin, Scope, ScriptModule
+from bftrainer.console.client.adapt.project import (
+    ObjectOrigin,
+    Scope,
+    ScriptModule,
+    base_names,
+    method_names,
+)
 from bftrainer.console.client.adapt.search import EPOCHS, refusal
-from bftrainer.console.client.adapt.source import Function, ScriptSource, name_of
+from bftrainer.console.client.adapt.source import keyword_values, name_of
 
 _CHOOSING = ("WeightedRandomSampler", "SubsetRandomSampler")
 _SAMPLERS = ("sampler", "batch_sampler")
@@ -78,7 +84,7 @@ def _reason(edit: LoopEdit, origin: ObjectOrigin) -> str:
         return _own_loader_reason(edit, *own)
     if not name_of(value.func).endswith("DataLoader"):
         return ""
-    keywords = {keyword.arg: keyword.value for keyword in value.keywords}
+    keywords = keyword_values(value)
     for name in _SAMPLERS:
         if name in keywords and (reason := _sampler_reason(edit, origin.module, keywords[name])):
             return reason
@@ -89,10 +95,9 @@ def _reason(edit: LoopEdit, origin: ObjectOrigin) -> str:
 def _own_loader_reason(edit: LoopEdit, module: ScriptModule, node: ast.ClassDef) -> str:
     """Return why an object of the script's own class, which the loop iterates over, is refused."""
     classes = edit.project.lineage(module, node)
-    bases = {name_of(base) for part in classes for base in part.bases}
-    if bases - _PLAIN_BASES - {part.name for part in classes}:
+    if not _is_whole(classes):
         return ""
-    methods = {part.name for owner in classes for part in owner.body if isinstance(part, Function)}
+    methods = method_names(classes)
     if "__iter__" not in methods and "__next__" not in methods:
         return ""
     if "dataset" in methods or _sets_attribute(classes, "dataset"):
@@ -101,6 +106,13 @@ def _own_loader_reason(edit: LoopEdit, module: ScriptModule, node: ast.ClassDef)
         f"{node.name} has no position that a restart could continue at; make a Dataset of its "
         "items and a DataLoader of it"
     )
+
+
+def _is_whole(classes: list[ast.ClassDef]) -> bool:
+    """Whether a class and its bases in the project have all of its methods: no other base may add a
+    length or a position.
+    """
+    return not base_names(classes) - _PLAIN_BASES - {part.name for part in classes}
 
 
 def _sets_attribute(classes: list[ast.ClassDef], name: str) -> bool:
@@ -137,8 +149,8 @@ def _choosing_name(edit: LoopEdit, origin: ObjectOrigin) -> str:
     own = edit.project.made_class(origin.module, call)
     if name in _CHOOSING or own is not None:
         return name
-    keywords = {keyword.arg: keyword.value for keyword in call.keywords}
-    replaces = keywords.get("replacement", call.args[1] if len(call.args) > 1 else None)
+    positional = call.args[1] if len(call.args) > 1 else None
+    replaces = keyword_values(call).get("replacement", positional)
     is_off = replaces is None or (isinstance(replaces, ast.Constant) and not replaces.value)
     return name if name == "RandomSampler" and not is_off else ""
 
@@ -165,45 +177,17 @@ def _length_reason(edit: LoopEdit, origin: ObjectOrigin) -> str:
         return ""
     what = "make a Dataset with __len__ and __getitem__"
     name = name_of(call.func)
-    streams = [keyword.value for keyword in call.keywords if keyword.arg == "streaming"]
-    if any(isinstance(value, ast.Constant) and value.value is True for value in streams):
+    streaming = keyword_values(call).get("streaming")
+    if isinstance(streaming, ast.Constant) and streaming.value is True:
         return f"{name}(streaming=True) has no length and no position; leave streaming out"
     own = edit.project.made_class(origin.module, call)
     if own is None:
         is_iterable = name in ("IterableDataset", "WebDataset", "IterableWrapper")
         return f"{name} has no length and no index; {what}" if is_iterable else ""
     classes = edit.project.lineage(*own)
-    bases = {name_of(base) for part in classes for base in part.bases}
-    if "IterableDataset" in bases:
+    if "IterableDataset" in base_names(classes):
         return f"{name} is an IterableDataset, whose samples have no index; {what}"
-    methods = {part.name for owner in classes for part in owner.body if isinstance(part, Function)}
-    is_known = not bases - _PLAIN_BASES - {part.name for part in classes}
-    if is_known and "__len__" not in methods and "__getattr__" not in methods:
+    methods = method_names(classes)
+    if _is_whole(classes) and "__len__" not in methods and "__getattr__" not in methods:
         return f"{name} has no length; {what}"
     return ""
-
-
-def own_generators(source: ScriptSource) -> list[ast.Call]:
-    """Return the calls that make generators of random numbers that methods draw from later."""
-    generators: list[ast.Call] = []
-    for call in source.calls("default_rng", "RandomState", "Random"):
-        if name_of(call.func) == "Random" and source.of(call.func) not in (
-            "Random",
-            "random.Random",
-        ):
-            continue
-        statement = source.statement(call)
-        if not isinstance(statement, ast.Assign) or statement.value is not call:
-            continue
-        target = source.of(statement.targets[0])
-        made_in = source.function(call)
-        reads = [
-            node
-            for node in source.nodes
-            if isinstance(node, ast.Name | ast.Attribute)
-            and isinstance(node.ctx, ast.Load)
-            and source.of(node) == target
-        ]
-        if any(source.function(node) not in (made_in, None) for node in reads):
-            generators.append(call)
-    return generators

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ast
 
-from bftrainer.console.client.adapt.loop_data import own_generators
+from bftrainer.console.client.adapt.kept_state import KeptState
 from bftrainer.console.client.adapt.loop_edit import LoopEdit
 from bftrainer.console.client.adapt.project import ScriptModule
-from bftrainer.console.client.adapt.source import Function
+from bftrainer.console.client.adapt.source import Function, ScriptSource, name_of
 
 
 def add_notes(edit: LoopEdit) -> None:
@@ -29,17 +29,7 @@ def add_notes(edit: LoopEdit) -> None:
         "own share of the data: average it over the workers, or take a value of the whole data"
         for line, text in sorted(state.agreeing.items())
     ]
-    lines = sorted({(line, name) for name, line in state.read_after.items()})
-    notes += [
-        f"line {line}: {name} has no value in a start after the last step, which makes no pass "
-        "of the loop: set it before the loop as well"
-        for line, name in lines
-    ]
-    notes += [
-        f"{place}: {name} has no value in a start after the last step, which makes no pass of the "
-        "loop: set it before the loop as well"
-        for name, place in state.attribute_reads.items()
-    ]
+    notes += _unset_notes(state)
     if state.counting is not None:
         module, line, reason = state.counting
         where = f"line {line}" if module is edit.module else f"{module.path.name}, line {line}"
@@ -53,7 +43,7 @@ def add_notes(edit: LoopEdit) -> None:
             f"{where}line {call.lineno}: {module.source.of(call.func)}() is a generator whose "
             "state no checkpoint has: draw from random, numpy.random or torch, which are seeded "
             "before each step"
-            for call in own_generators(module.source)
+            for call in _own_generators(module.source)
         ]
     if edit.scale_note:
         notes.append(edit.scale_note)
@@ -63,6 +53,18 @@ def add_notes(edit: LoopEdit) -> None:
                 f"line {step.lineno}: {module.source.of(step)} does not follow every batch: "
                 "checkpoints and leaving wait for it"
             )
+
+
+def _unset_notes(state: KeptState) -> list[str]:
+    """Return a note for each variable or attribute that the loop sets and later lines read."""
+    variables = sorted({(line, name) for name, line in state.read_after.items()})
+    reads = [(f"line {line}", name) for line, name in variables]
+    reads += [(place, name) for name, place in state.attribute_reads.items()]
+    return [
+        f"{place}: {name} has no value in a start after the last step, which makes no pass of the "
+        "loop: set it before the loop as well"
+        for place, name in reads
+    ]
 
 
 def _may_be_skipped(edit: LoopEdit, module: ScriptModule, step: ast.Call) -> bool:
@@ -80,3 +82,29 @@ def _may_be_skipped(edit: LoopEdit, module: ScriptModule, step: ast.Call) -> boo
             if not nodes & calls:
                 return True
     return False
+
+
+def _own_generators(source: ScriptSource) -> list[ast.Call]:
+    """Return the calls that make generators of random numbers that methods draw from later."""
+    generators: list[ast.Call] = []
+    for call in source.calls("default_rng", "RandomState", "Random"):
+        if name_of(call.func) == "Random" and source.of(call.func) not in (
+            "Random",
+            "random.Random",
+        ):
+            continue
+        statement = source.statement(call)
+        if not isinstance(statement, ast.Assign) or statement.value is not call:
+            continue
+        target = source.of(statement.targets[0])
+        made_in = source.function(call)
+        reads = [
+            node
+            for node in source.nodes
+            if isinstance(node, ast.Name | ast.Attribute)
+            and isinstance(node.ctx, ast.Load)
+            and source.of(node) == target
+        ]
+        if any(source.function(node) not in (made_in, None) for node in reads):
+            generators.append(call)
+    return generators

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,6 +14,7 @@ from bftrainer.console.client.adapt.source import (
     Definition,
     Function,
     ScriptSource,
+    keyword_values,
     name_of,
 )
 
@@ -293,8 +295,7 @@ class Project:
         for module in self.modules:
             for node in module.source.nodes:
                 if isinstance(node, ast.ClassDef):
-                    names = {part.name for part in node.body if isinstance(part, Function)}
-                    count += method in names
+                    count += method in method_names([node])
         return count
 
     def _read_imports(self, module: ScriptModule) -> None:
@@ -367,6 +368,16 @@ def _keyword_read(function: Function | None, value: ast.expr) -> str:
     return str(key.value) if is_own and is_text and isinstance(key, ast.Constant) else ""
 
 
+def method_names(classes: Iterable[ast.ClassDef]) -> set[str]:
+    """Return the names of the methods that classes define."""
+    return {part.name for owner in classes for part in owner.body if isinstance(part, Function)}
+
+
+def base_names(classes: Iterable[ast.ClassDef]) -> set[str]:
+    """Return the names of the bases of classes, without what they are imported from."""
+    return {name_of(base) for owner in classes for base in owner.bases}
+
+
 def passed_values(function: Function, call: ast.Call) -> dict[str, ast.expr]:
     """Return the expression that a call passes for each parameter of the function, ``self`` and
     defaults included.
@@ -383,8 +394,7 @@ def passed_values(function: Function, call: ast.Call) -> dict[str, ast.expr]:
         values = {} if function.name == "__init__" else {"self": call.func}
         del names[0]
     given = dict(zip(names, call.args, strict=False))
-    given |= {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg}
-    return {**defaults, **values, **given}
+    return {**defaults, **values, **given, **keyword_values(call)}
 
 
 def is_for_evaluation(source: ScriptSource, function: Function, call: ast.Call) -> bool:

@@ -352,6 +352,11 @@ def name_of(node: ast.AST) -> str:
     return node.attr if isinstance(node, ast.Attribute) else ""
 
 
+def keyword_values(call: ast.Call) -> dict[str, ast.expr]:
+    """Return the keyword arguments of a call by name; ``**kwargs`` is left out."""
+    return {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg}
+
+
 def _is_docstring(statement: ast.stmt) -> bool:
     """Whether a statement is a string."""
     return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)

@@ -6,7 +6,7 @@ import ast
 import re
 
 from bftrainer.console.client.adapt.carried import flow_of
-from bftrainer.console.client.adapt.project import ScriptModule
+from bftrainer.console.client.adapt.project import ScriptModule, base_names, method_names
 from bftrainer.console.client.adapt.script_values import (
     add_once,
     assigned_values,
@@ -174,8 +174,7 @@ def _note_own_object(
 ) -> bool:
     """Record how an object of one of the project's classes is kept."""
     lineage = search.project.lineage(module, node)
-    methods = {part.name for owner in lineage for part in owner.body if isinstance(part, Function)}
-    bases = {name_of(base) for owner in lineage for base in owner.bases}
+    methods, bases = method_names(lineage), base_names(lineage)
     if any("Dataset" in base or "Sampler" in base for base in bases):
         return False
     has_state = {"state_dict", "load_state_dict"} <= methods
