@@ -287,8 +287,8 @@ class Sweep:
         )
 
     def look(self):  # type: () -> None
-        """Record in quiet times which steps have processes, so that a step whose processes have
-        ended is later not taken for one that is about to start one.
+        """Record in quiet times which steps have processes: a step whose processes have ended would
+        later look like a step that has yet to start its first process.
         """
         if self.has_usable_steps:
             self.steps.find()

@@ -232,9 +232,9 @@ class SlurmCalls:
         """Return the list that was just read, but only once: no two observations rest on one squeue
         of this pilot.
         """
-        (listed, at_s), self._jobs = self._jobs, (None, 0.0)
-        if listed is None or self.elapsed_s() - at_s > _AT_ONCE_S:
-            listed, self._jobs = self.jobs(timeout_s), (None, 0.0)
+        listed = self._jobs[0] if self.has_begun_look else None
+        listed = listed or self.jobs(timeout_s)
+        self._jobs = (None, 0.0)
         return listed
 
     def published_jobs(self) -> JobList | None:
