@@ -104,6 +104,13 @@ def _sets(line: str, directive: str, options: Mapping[str, str]) -> bool:
     )
 
 
+def chosen_account(wishes: PilotJobWishes, holders: str) -> tuple[str, str]:
+    """Return the account of a pilot's job and why: the user's choice, else the ``holders``'
+    account. It is empty if there is none.
+    """
+    return (wishes.account, "as --account says") if wishes.account else (holders, "the holders'")
+
+
 def hours_minutes(seconds: float) -> str:
     """Return a time limit as ``HH:MM``, as LSF reads it."""
     hours, minutes = divmod(int(seconds // 60), 60)

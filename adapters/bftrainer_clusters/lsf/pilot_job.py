@@ -26,7 +26,7 @@ from bftrainer.system import command
 from bftrainer.system.clock import Clock
 from bftrainer.system.command import Parsed
 from bftrainer_clusters.holding.holder_jobs import JobPhase, holder_script
-from bftrainer_clusters.holding.pilot_script import LIMIT_S, hours_minutes
+from bftrainer_clusters.holding.pilot_script import LIMIT_S, chosen_account, hours_minutes
 from bftrainer_clusters.lsf.config import LsfSettings
 from bftrainer_clusters.lsf.jobs import PHASES, left_s, parse_submitted
 from bftrainer_clusters.lsf.observe import ask
@@ -122,10 +122,10 @@ def pilot_options(
     limit = hours_minutes(LIMIT_S if wishes.limit_s is None else wishes.limit_s)
     options = {"-q": f"-q {wishes.partition}", "-W": f"-W {limit}"}
     reasons = [f"queue {wishes.partition}: as --partition says", f"run limit {limit}"]
-    if project := wishes.account or settings.project:
+    project, why = chosen_account(wishes, settings.project)
+    if project:
         options["-P"] = f"-P {project}"
-        why_account = "as --account says" if wishes.account else "the holders'"
-        reasons.append(f"project {project}: {why_account}")
+        reasons.append(f"project {project}: {why}")
     return options, tuple(reasons)
 
 

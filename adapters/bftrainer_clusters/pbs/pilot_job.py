@@ -22,7 +22,7 @@ from bftrainer.system import command
 from bftrainer.system.clock import Clock
 from bftrainer.system.users import own_name
 from bftrainer_clusters.holding.holder_jobs import JobPhase, holder_script
-from bftrainer_clusters.holding.pilot_script import LIMIT_S, hours_minutes
+from bftrainer_clusters.holding.pilot_script import LIMIT_S, chosen_account, hours_minutes
 from bftrainer_clusters.pbs import jobs
 from bftrainer_clusters.pbs.config import PbsSettings
 from bftrainer_clusters.pbs.observe import PbsCommands
@@ -109,9 +109,9 @@ def pilot_options(
     limit = f"{hours_minutes(LIMIT_S if wishes.limit_s is None else wishes.limit_s)}:00"
     options = {"-q": f"-q {queue}", "-l walltime": f"-l walltime={limit}"}
     reasons = [f"queue {queue}: {why}", f"walltime {limit}"]
-    if account := wishes.account or settings.account:
+    account, why_account = chosen_account(wishes, settings.account)
+    if account:
         options["-A"] = f"-A {account}"
-        why_account = "as --account says" if wishes.account else "the holders'"
         reasons.append(f"account {account}: {why_account}")
     if settings.project:
         options["-P"] = f"-P {settings.project}"
