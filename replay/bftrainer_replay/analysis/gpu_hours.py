@@ -4,7 +4,7 @@ cores beside them.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from dataclasses import asdict, dataclass
 
 from bftrainer_replay.analysis.window_fragments import fragments_of, pool_sizes_of
@@ -120,12 +120,12 @@ def _parts_h(idle: LogWindow, by_node: LogWindow) -> dict[int, float]:
     idle_gpus = counted(idle.initial)  # GPUs of each node
     idle_nodes = set(by_node.initial)
     counted_until_s = dict.fromkeys(idle_gpus, idle.start_s)
-    hours: Counter[int] = Counter()
+    hours: defaultdict[int, float] = defaultdict(float)
 
     def count_until(node: str, at_s: float) -> None:
         """Add the hours of the node's idle GPUs since its last change, if it was partly used."""
         if idle_gpus[node] and node not in idle_nodes:
-            hours[idle_gpus[node]] += idle_gpus[node] * (at_s - counted_until_s[node]) / 3600  # type: ignore[assignment]
+            hours[idle_gpus[node]] += idle_gpus[node] * (at_s - counted_until_s[node]) / 3600
         counted_until_s[node] = at_s
 
     # (time, whether nodes change, change): at equal times, changes of GPUs come first.

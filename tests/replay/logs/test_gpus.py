@@ -165,7 +165,9 @@ def test_a_job_log_has_the_idle_gpus_that_have_cores_beside_them(tmp_path: Path)
     assert idle_at(log.gpus.every, 150) == {"n1": 3, "n2": 4}
     assert idle_at(log, 250) == {"n2": 4}
     # A node with a job that has no GPU is no idle node.
-    (by_node,) = [event for event in restricted_log(log).gpus.by_node.events if event.change.joined]  # type: ignore[union-attr]
+    gpus = restricted_log(log).gpus
+    assert gpus is not None
+    (by_node,) = [event for event in gpus.by_node.events if event.change.joined]
     assert (by_node.at_s, by_node.change.joined) == (T0 + 200, frozenset(("n2",)))
     assert any(
         "most in use on it at once; specify them with --gpus-per-node" in each
