@@ -132,15 +132,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
     lab.program("bftrainer", f'exec {sys.executable} -m bftrainer "$@"')
     on = machine(tmp_path, [], CONFIG)
     here = {**lab.env, "BFTRAINER_STATE": str(on.state), "BFTRAINER_RESTART_S": "0.1"}
-    for name, value in here.items():
-        monkeypatch.setenv(name, value)
-    for name in [
-        name
-        for name in os.environ
-        if name.startswith(("LSB_", "SLURM_")) or name == "BFTRAINER_VENV"
-    ]:
-        monkeypatch.delenv(name)
-    monkeypatch.chdir(on.work)
+    on.enter(monkeypatch, here)
     yield Site(lab, on)
     lab.stop()
     on.close()

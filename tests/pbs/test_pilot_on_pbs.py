@@ -4,7 +4,6 @@ successor, and a pilot on another host than its predecessor.
 
 from __future__ import annotations
 
-import os
 import signal
 import sys
 import time
@@ -112,11 +111,8 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
     home.mkdir()
     # A login shell runs a job script, and finds PBS's commands by the profile.
     (home / ".bash_profile").write_text(f"export PATH={lab.bin}:$PATH\n")
-    for name, value in {**lab.env, "HOME": str(home), "BFTRAINER_RESTART_S": "0.1"}.items():
-        monkeypatch.setenv(name, value)
-    for name in [name for name in os.environ if name.startswith(("PBS_J", "SLURM_", "LSB_"))]:
-        monkeypatch.delenv(name)
-    monkeypatch.chdir(on.work)
+    here = {**lab.env, "HOME": str(home), "BFTRAINER_RESTART_S": "0.1"}
+    on.enter(monkeypatch, here)
     yield Site(lab, on)
     lab.stop()
     on.close()

@@ -10,10 +10,12 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
+
+import pytest
 
 from bftrainer.system.processes import ProcessId, identify, send
 from support.command_line import bftrainer
@@ -21,6 +23,8 @@ from support.patience import PATIENCE
 from support.promises import promised
 
 COMMAND_S = 60 * PATIENCE
+_OF_JOBS = ("SLURM_", "LSB_", "PBS_J", "BFTRAINER_VENV")
+"""How the variables of batch jobs begin, and the one that job scripts of a pilot take over."""
 STEPPER = Path(__file__).parents[1] / "live" / "stepper.py"
 CONFIG = """
 [decisions]
@@ -107,6 +111,17 @@ class Machine:
         fast = ["--set", "scale_up_s = 0.2", "--set", "scale_down_s = 0.1", "--set", "stop_s = 30"]
         ended = bftrainer("submit", *options, *fast, *more, "--state", self.state, "--", *program)
         assert ended.status == 0, ended
+
+    def enter(self, monkeypatch: pytest.MonkeyPatch, variables: Mapping[str, str]) -> None:
+        """Let the commands of a test run in its folder with these variables, and outside of any
+        batch job.
+        """
+        for name, value in variables.items():
+            monkeypatch.setenv(name, value)
+        of_jobs = [name for name in os.environ if name.startswith(_OF_JOBS)]
+        for name in of_jobs:
+            monkeypatch.delenv(name)
+        monkeypatch.chdir(self.work)
 
     def pilot(self, script: Path | None = None, *arguments: str) -> subprocess.Popen[bytes]:
         argv = [sys.executable, "-m", "bftrainer", "pilot", "--state", str(self.state)]
